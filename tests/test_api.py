@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import inspect
+import json
 import pickle
 import re
 import runpy
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import MemberDescriptorType, ModuleType
@@ -421,6 +423,89 @@ def test_builder_mistakes() -> None:
         outside.finish()
     with pytest.raises(AntiphonError, match="root 9"):
         ScheduleBuilder(fabric, "broadcast", 400, root=9)
+
+
+def test_messages_keep_the_numbers_that_the_builder_returned() -> None:
+    """Added in another order than they are served in; a counter-example says where the data stays."""
+    builder = ScheduleBuilder("ring:4", "broadcast", 400)
+    lane = builder.lane(0, 400)
+    last = builder.copy(1, 2, lane, 1)
+    first = builder.copy(0, 1, lane, 0)
+    builder.copy(0, 3, lane, 0)
+    schedule = builder.finish()
+    assert (last, first) == (0, 1)
+    assert schedule.transfers["from"].tolist() == [1, 0, 0]
+    assert schedule.verify(Fabric("ring:4")).complete
+    builder = ScheduleBuilder("ring:4", "all-reduce", 400)
+    lane = builder.lane(0, 400)
+    for step, (rank, to) in enumerate([(3, 2), (2, 1), (1, 0)]):
+        builder.reduce(rank, to, lane, 2 * step)
+    late = builder.reduce(3, 0, builder.lane(400, 0), 9)
+    early = builder.copy(0, 1, lane, 7)
+    wrong = builder.copy(3, 2, lane, 8)
+    with pytest.raises(AntiphonError) as caught:
+        builder.finish().verify(Fabric("ring:4"))
+    assert (late, early, wrong) == (3, 4, 5)
+    assert "rank 2 ends without the contribution of ranks 0, 1, 2 in lane 0" in caught.value.message
+    assert "last held by rank 1, after phase 'main' step 7 (transfer 4), and nobody sends it on" in caught.value.message
+
+
+def test_a_schedule_is_proven_once() -> None:
+    fabric = Fabric("mesh:12x12")
+    schedule = antiphon.build(fabric, "ring", bytes="1MiB")
+
+    def seconds(on: Fabric, of: Schedule) -> float:
+        began = time.process_time()
+        assert antiphon.verify(on, of).complete
+        return time.process_time() - began
+
+    # An equal fabric serves, an equal schedule is another one, as is any that was changed.
+    first, again, equal = seconds(fabric, schedule), seconds(fabric, schedule), seconds(Fabric("mesh:12x12"), schedule)
+    other = seconds(fabric, Schedule.from_json(schedule.to_json(), fabric))
+    assert max(again, equal) < first / 4
+    assert max(again, equal) < other / 4
+    # Of another fabric nothing is known.
+    with pytest.raises(AntiphonError):
+        antiphon.verify(Fabric("ring:144"), schedule)
+
+
+def test_nodes_by_name_and_place() -> None:
+    boxes, mesh = Fabric("dgx-h100:2"), Fabric("mesh:3x4")
+    names = boxes.nodes["name"].tolist()
+    assert [names[node] for node in boxes.neighbors("gpu0.1")] == ["nvswitch0", "rail1"]
+    link = boxes.link("gpu0.1", "rail1")
+    assert (boxes.links["from"][link], boxes.links["to"][link]) == (1, names.index("rail1"))
+    assert boxes.link(1, names.index("rail1")) == link
+    assert sorted(mesh.neighbors(5)) == [1, 4, 6, 9]
+    assert mesh.rank(2, 1) == 9
+    assert Fabric("mesh:3x4[1,2,5,6]").rank(1, 0) == 2
+    for wrong, message in (
+        (lambda: boxes.neighbors("rial1"), "did you mean 'rail1'"),
+        (lambda: boxes.link(0, 1), "no link from 0 to 1"),
+        (lambda: mesh.neighbors(-1), "no node"),
+        (lambda: mesh.rank(3, 0), "no position"),
+        (lambda: mesh.rank(1), "no position"),
+        (lambda: boxes.rank(0, 1, 2), "position|product"),
+    ):
+        with pytest.raises(AntiphonError, match=message):
+            wrong()
+
+
+@pytest.mark.parametrize("name", ["allreduce", "all_reduce", "all-reduce"])
+def test_names_of_collectives(name: str) -> None:
+    assert antiphon.build("ring:4", "ring", name, 4096).collective == "all-reduce"
+    compared = antiphon.compare("ring:4", name, 4096, "ring")
+    assert (compared.collective, len(compared.runs), compared.runs[0].collective) == ("all-reduce", 1, "all-reduce")
+    assert antiphon.lower_bound("ring:4", name, 4096) == antiphon.lower_bound("ring:4", bytes=4096)
+    assert antiphon.tune("ring:4", name, sizes=[4096], algorithms="ring").collective == "all-reduce"
+
+
+def test_order_through_messages_of_other_lanes() -> None:
+    """8 -> 17 -> 25 -> 32 orders what the dropped dependency did."""
+    fabric = Fabric("switch:8")
+    document = json.loads(antiphon.build(fabric, "nested-ring", "all-reduce", 60).to_json())
+    document["transfers"][32]["start_after"].remove(8)
+    assert Schedule.from_json(json.dumps(document), fabric).verify(fabric).complete
 
 
 def test_incomplete_schedules_are_never_timed() -> None:

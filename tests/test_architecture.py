@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "algorithm": ABOVE | {"bound", "cost", "rails", "simulate", "synthesis"},
     "verify": ABOVE,
     "execute": ABOVE | {"verify"},
-    "bound": ABOVE | {"synthesis"},
+    "bound": ABOVE | {"simulate", "synthesis"},
     "formats": ABOVE | {"compute", "execute", "replay", "simulate", "verify"},
     "simulate": ABOVE | {"noc", "parts"},
     "rails": ABOVE | {"verify"},

@@ -134,6 +134,36 @@ def test_broken_links_do_not_lower_bounds(commands: Any) -> None:
         assert bounds[1]["bound"]["binding"] == "cut"
 
 
+def test_latency_is_the_limit_of_little_data(commands: Any) -> None:
+    """14 hops of 17 flits of 21 ns, and a hand-off of 12 ns: what packets need by themselves."""
+    problem = ("mesh:6x10", "--bytes", "4KiB", "--system", "tto")
+    compared = commands.document("compare", *problem, "--algorithms", "optimal")
+    assert compared["lower_bound_ns"] == 14 * 357 + 12
+    assert (compared["bound"]["binding"], compared["bound"]["fidelity"]) == ("latency", "packet")
+    assert compared["runs"][0]["efficiency"] > 0.8
+    assert commands.document("bound", *problem)["lower_bound_ns"] == 14 * 357 + 12
+    done = commands.invoke("compare", *problem, "--algorithms", "optimal")
+    assert "Lower bound: 5.01 µs (latency; by rates 101 ns)" in done.stdout
+    assert "Limit: latency, of a packet on its way between the ranks farthest apart" in done.stdout
+    assert "its busiest link needs 178 ns of its 5.91 µs, the rest is what rates leave out" in done.stdout
+    several = commands.document("compare", *problem, "--algorithms", "direct", "--fidelity", "alpha-beta,packet")
+    for run in several["runs"]:
+        assert run["bound"]["fidelity"] == run["fidelity"]
+        assert run["lower_bound_ns"] <= run["time_ns"]
+    assert several["runs"][1]["lower_bound_ns"] == (14 + 16) * 21 + 12
+
+
+def test_both_limits_are_said(commands: Any) -> None:
+    done = commands.invoke("bound", "mesh:8x8", "--bytes", "256KiB", "--system", "tto")
+    compared = commands.invoke("compare", "mesh:8x8", "--bytes", "256KiB", "--system", "tto", "--algorithms", "combs")
+    assert "(strength and latency, 5.01 µs)" in compared.stdout, done.stdout
+
+
+def test_nodes_are_shown_by_name(commands: Any) -> None:
+    done = commands.invoke("simulate", "dgx-h100:1", "ring", *SMALL)
+    assert "gpu0.0 → nvswitch0" in done.stdout
+
+
 def test_compare_prints_a_table(commands: Any) -> None:
     result = commands.invoke("compare", "mesh:3x3", *SMALL, "--algorithms", "ring-2d,tto", "--algorithms", "dbtree")
     assert result.exit_code == 0, result.stderr
@@ -308,7 +338,7 @@ def test_algorithm_lists() -> None:
         (["compare", "mesh:4x4", "--algorithms", "rign"], "did you mean 'ring'"),
         (["compare", "mesh:4x4", "--algorithms", "tto:chunk"], "chunk"),
         (["compare", "mesh:4x4", "--algorithms", ","], ""),
-        (["compare", "mesh:4x4", "--collective", "allreduce"], "did you mean 'all-reduce'"),
+        (["compare", "mesh:4x4", "--collective", "allredcue"], "did you mean 'all-reduce'"),
         (["compare", "mesh:4x4", "--system", "genric"], "did you mean 'generic'"),
         (["compare", "mesh:4x4", "--fidelity", "pakcet"], "did you mean 'packet'"),
         (["compare", "mesh:4x4", "--collective", "broadcast", "--root", "16"], "root 16"),

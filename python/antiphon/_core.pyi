@@ -54,6 +54,7 @@ __all__ = [
     "bus_factor",
     "chakra_files",
     "check_fidelity",
+    "collective_name",
     "collectives",
     "compute_models",
     "configure",
@@ -141,6 +142,24 @@ class Fabric:
 
         Raises:
             AntiphonError: ``not-applicable``, ``bad-spec``, ``bad-file`` or ``too-large``.
+        """
+    def neighbors(self, node: int | str) -> list[int]:
+        """The nodes that the links of a node, given by number or name, lead to, each once, in the order of the links.
+
+        Raises:
+            AntiphonError: ``bad-spec`` for a node that does not exist.
+        """
+    def link(self, a: int | str, b: int | str) -> int:
+        """The number of the link from a node to another, given by number or name; the first where several join them.
+
+        Raises:
+            AntiphonError: ``bad-spec`` for nodes that do not exist or that no link joins.
+        """
+    def rank(self, *position: int) -> int:
+        """The rank at a position of a product of dimensions, in the order of its sizes: ``rank(row, column)``.
+
+        Raises:
+            AntiphonError: ``not-applicable`` for other fabrics, ``bad-spec`` for a position that does not exist.
         """
     @property
     def members(self) -> list[int] | None:
@@ -471,7 +490,7 @@ class Schedule:
         """A row for everything that a transfer waits for: ``transfer``, ``after`` (another transfer), ``sent``
         (its sending, else its applying), ``lag`` (chunks before), ``at_receiver`` (who waits)."""
     def busiest_link_ns(self, fabric: Fabric, system: _System = "generic") -> float:
-        """Time for which its busiest link is at work, headers included: no run is shorter."""
+        """Time for which its busiest link is at work: no run is shorter."""
     @property
     def memory_bytes(self) -> int:
         """Memory that it takes, about."""
@@ -482,9 +501,10 @@ class Schedule:
         """Steps, tree heights and bytes per link."""
     def verify(self, fabric: Fabric, system: _System = "generic") -> Proof:
         """See ``verify``."""
-    def lower_bound(self, fabric: Fabric, system: _System = "generic") -> Bound:
+    def lower_bound(self, fabric: Fabric, system: _System = "generic", fidelity: str | None = None) -> Bound:
         """How fast its collective could be among the ranks that it does not exclude, on the nodes where it
-        places them; excluded ranks may forward and add. All zero if these ranks share one node."""
+        places them, at a fidelity, or at any for None; excluded ranks may forward and add. All zero if these ranks
+        share one node."""
     def dynamic_energy(self, fabric: Fabric, system: _System = "generic") -> Energy:
         """What its messages take on a fabric, whenever they are sent, without static power."""
     def program(self) -> _Columns:
@@ -650,7 +670,7 @@ class ScheduleBuilder:
     that. examples/custom_algorithm.py is a whole algorithm.
 
     Args:
-        fabric: where it runs.
+        fabric: specification or Fabric, where it runs.
         collective: e.g. ``all-reduce``.
         bytes: full buffer size.
         name: shown as the algorithm.
@@ -661,7 +681,7 @@ class ScheduleBuilder:
 
     def __new__(
         cls,
-        fabric: Fabric,
+        fabric: str | Fabric,
         collective: str,
         bytes: _Size,
         name: str = "custom",
@@ -704,7 +724,7 @@ class ScheduleBuilder:
         lanes: int = 1,
         route: Sequence[int] | None = None,
     ) -> int:
-        """Rank ``from_`` sends a lane to rank ``to``, which adds it to its own; returns the transfer's number here.
+        """Rank ``from_`` sends a lane to rank ``to``, which adds it to its own; returns the number that it keeps.
 
         ``lane`` may be a list of lanes, which travel as one message, or the first of ``lanes`` adjacent ones;
         ``route`` is a list of links (default: a shortest path, on which parallel links act as one channel unless some
@@ -796,8 +816,9 @@ def lower_bound(
     system: _System = "generic",
     root: int = 0,
     matrix: np.ndarray[Any, np.dtype[np.uint64]] | None = None,
+    fidelity: str | None = None,
 ) -> Bound:
-    """How fast any schedule for all ranks could be."""
+    """How fast any schedule for all ranks could be, at a fidelity, or at any for None."""
 
 def configure(
     fabric: str,
@@ -1296,6 +1317,9 @@ def fabrics() -> list[tuple[str, str, str]]:
 
 def systems() -> list[str]:
     """Names of the system presets."""
+
+def collective_name(name: str) -> str:
+    """The name of a collective whose words may be joined by ``_`` or by nothing."""
 
 def collectives() -> list[str]:
     """Names of the collectives."""

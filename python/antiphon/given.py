@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon._core import Fabric, System
+from antiphon._core import Fabric, System, collective_name
 from antiphon.arguments import expect
 from antiphon.platforms import read_system
 
@@ -19,6 +19,20 @@ def as_fabric(fabric: str | Fabric) -> Fabric:
     """
     expect("fabric", fabric, str, Fabric)
     return Fabric(fabric) if isinstance(fabric, str) else fabric
+
+
+def as_collective(collective: str) -> str:
+    """The name of a collective whose words may be joined by ``_`` or by nothing.
+
+    >>> as_collective("all_reduce"), as_collective("allreduce")
+    ('all-reduce', 'all-reduce')
+
+    Raises:
+        AntiphonError: ``unknown-name``.
+        TypeError: for anything but text.
+    """
+    expect("collective", collective, str)
+    return collective_name(collective)
 
 
 def as_system(system: str | System) -> System:

@@ -75,7 +75,7 @@ def test_the_command(before: antiphon.Schedule, tmp_path: Path) -> None:
         ([], "no failure; name a link"),
         ("5-7", "no link from 5 to 7"),
         (["\ud800"], "'.ud800' is not valid Unicode"),
-        ("five", "'five' names no failure; write 3-4, 3>4 or 40"),
+        ("five", "there is no node 'five'; nodes are 0 to 15"),
         (["0-1", "0-4"], "disconnected"),
     ],
 )
@@ -87,6 +87,15 @@ def test_failures_that_cannot_be(before: antiphon.Schedule, fail: str | list[str
 def test_a_failure_that_is_named_twice_is_one(before: antiphon.Schedule) -> None:
     found = antiphon.replan(before, "mesh:4x4", ["5", "0-1", "5"], system="ideal")
     assert found.fabric.name == "mesh:4x4,dead=5,drop=0-1"
+    assert antiphon.replan(before, "mesh:4x4", "5,0-1", system="ideal").fabric == found.fabric
+
+
+def test_failures_by_name() -> None:
+    boxes = antiphon.Fabric("dgx-h100:2")
+    schedule = antiphon.build(boxes, "optimal", bytes="1MiB", system="ideal")
+    found = antiphon.replan(schedule, boxes, "gpu0.0-rail0", system="ideal")
+    assert found.fabric.name == "dgx-h100:2,drop=gpu0.0-rail0"
+    assert antiphon.Fabric(found.fabric.name) == found.fabric
 
 
 @pytest.mark.parametrize("fabric", ["torus:4x4", "mesh:4x4@25+100"])

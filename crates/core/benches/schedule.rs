@@ -91,7 +91,7 @@ fn bounds(criterion: &mut Criterion) {
     let system = System::preset("tto").unwrap();
     for spec in ["mesh:8x8", "mesh:16x16"] {
         let fabric = Fabric::parse(spec).unwrap();
-        let run = || lower_bound(&fabric, &system, Collective::new(Kind::AllReduce), BYTES).unwrap();
+        let run = || lower_bound(&fabric, &system, Collective::new(Kind::AllReduce), BYTES, None).unwrap();
         group.bench_function(spec, |bencher| bencher.iter(run));
     }
     group.finish();

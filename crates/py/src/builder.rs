@@ -1,6 +1,6 @@
 //! `antiphon.ScheduleBuilder`.
 
-use crate::convert::{Fit, Int, Size, Text, raise};
+use crate::convert::{Fit, Int, OwnText, Size, Text, raise};
 use crate::fabric::Fabric;
 use crate::heartbeat::run;
 use crate::operations::collective;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 /// Builds a schedule for a collective of `bytes` bytes on a fabric, step by step: cut the buffer into lanes, add
 /// transfers, `finish`. A transfer carries what its sender had before the step; what it waits for follows from that.
-/// `name` is shown as the algorithm, `excluded` ranks take no part, and `conflict_free` claims, to be proven, that no
-/// link has two messages in a step.
+/// The fabric may be a specification. `name` is shown as the algorithm, `excluded` ranks take no part, and
+/// `conflict_free` claims, to be proven, that no link has two messages in a step.
 ///
 /// >>> import antiphon
-/// >>> builder = ScheduleBuilder(antiphon.Fabric("ring:3"), "broadcast", "1KiB")
+/// >>> builder = ScheduleBuilder("ring:3", "broadcast", "1KiB")
 /// >>> lane = builder.lane(0, 1024)
 /// >>> first = builder.copy(0, 1, lane, 0)
 /// >>> second = builder.copy(1, 2, lane, 1)
@@ -52,8 +52,10 @@ impl ScheduleBuilder {
     #[new]
     #[pyo3(signature = (fabric, collective, bytes, name = Text("custom"), *, root = Int::from(0), excluded = Fit(vec![]), conflict_free = false),
            text_signature = "(fabric, collective, bytes, name='custom', *, root=0, excluded=[], conflict_free=False)")]
+    #[allow(clippy::too_many_arguments)]
     fn new(
-        fabric: &Fabric,
+        py: Python<'_>,
+        fabric: FabricLike,
         collective: Text<'_>,
         bytes: Size,
         name: Text<'_>,
@@ -61,9 +63,13 @@ impl ScheduleBuilder {
         excluded: Fit<Vec<u32>>,
         conflict_free: bool,
     ) -> PyResult<Self> {
+        let fabric = match fabric {
+            FabricLike::Object(fabric) => fabric.get().0.clone(),
+            FabricLike::Spec(spec) => Arc::new(run(py, || fabric::Fabric::parse(&spec.0))?),
+        };
         Ok(ScheduleBuilder {
-            collective: self::collective(collective.0, root, &fabric.0)?,
-            fabric: fabric.0.clone(),
+            collective: self::collective(collective.0, root, &fabric)?,
+            fabric,
             bytes: bytes.0,
             name: name.0.into(),
             excluded: excluded.0,
@@ -175,12 +181,19 @@ impl ScheduleBuilder {
     ///
     /// Raises AntiphonError: `bad-file`, `bad-spec` or `too-large`, naming the transfer or lane.
     fn finish(&self, py: Python<'_>) -> PyResult<Schedule> {
-        run(py, || self.replay()).map(Schedule)
+        run(py, || self.replay()).map(Schedule::from)
     }
 
     fn __repr__(&self) -> String {
         format!("<ScheduleBuilder {} on {}: {} lanes>", self.name, self.fabric.name, self.lanes.len())
     }
+}
+
+/// A fabric, or its specification.
+#[derive(FromPyObject)]
+enum FabricLike {
+    Object(Py<Fabric>),
+    Spec(OwnText),
 }
 
 /// What a transfer carries: a lane, the first of several, or a list.
@@ -250,6 +263,7 @@ impl ScheduleBuilder {
 
     fn replay(&self) -> Result<antiphon_core::schedule::Schedule, Error> {
         let mut builder = Builder::new(&self.name, &self.fabric, self.collective, self.bytes);
+        builder.keep_numbers = true;
         builder.schedule.excluded.clone_from(&self.excluded);
         builder.schedule.conflict_free = self.conflict_free;
         builder.schedule.lanes.clone_from(&self.lanes);

@@ -68,7 +68,7 @@ pub fn configure<'py>(
             simulated: found.simulated,
             changes: found.changes,
             ended: found.ended,
-            schedule: Schedule(found.schedule),
+            schedule: Schedule::from(found.schedule),
         }),
     )
 }

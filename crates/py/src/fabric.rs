@@ -1,7 +1,8 @@
 //! `antiphon.Fabric`.
 
-use crate::convert::{Table, Text, hash_of, nanos};
+use crate::convert::{Fit, Table, Text, hash_of, nanos, raise};
 use crate::heartbeat::run;
+use antiphon_core::error::{Code, Error};
 use antiphon_core::fabric;
 use antiphon_core::rails::{Expansion, Topology};
 use pyo3::prelude::*;
@@ -40,6 +41,22 @@ impl Fabric {
 enum Ranks {
     Text(String),
     List(Vec<u32>),
+}
+
+/// A node, by number or name.
+#[derive(FromPyObject)]
+enum NodeLike {
+    Number(i128),
+    Name(String),
+}
+
+impl NodeLike {
+    fn of(self, fabric: &fabric::Fabric) -> Result<fabric::NodeId, Error> {
+        match self {
+            NodeLike::Number(number) => fabric.node(&number.to_string()),
+            NodeLike::Name(name) => fabric.node(&name),
+        }
+    }
 }
 
 #[pymethods]
@@ -145,6 +162,41 @@ impl Fabric {
             groups.iter().map(|ranks| whole.group(ranks)).collect::<Result<Vec<_>, _>>()
         })?;
         Ok(views.into_iter().map(|view| Fabric(Arc::new(view.fabric))).collect())
+    }
+
+    /// The nodes that the links of a node, given by number or name, lead to, each once, in the order of the links.
+    ///
+    /// Raises AntiphonError: `bad-spec` for a node that does not exist.
+    fn neighbors(&self, node: NodeLike) -> PyResult<Vec<fabric::NodeId>> {
+        Ok(self.0.neighbours(node.of(&self.0).map_err(raise)?))
+    }
+
+    /// The number of the link from node `a` to node `b`, given by number or name; the first where several join them.
+    ///
+    /// Raises AntiphonError: `bad-spec` for nodes that do not exist or that no link joins.
+    fn link(&self, a: NodeLike, b: NodeLike) -> PyResult<fabric::LinkId> {
+        let fabric = &self.0;
+        let (a, b) = (a.of(fabric).map_err(raise)?, b.of(fabric).map_err(raise)?);
+        fabric.link_between(a, b).ok_or_else(|| raise(fabric.no_link(a, b)))
+    }
+
+    /// The rank at a position of a product, a coordinate for each dimension in the order of its sizes: row and column
+    /// of a mesh.
+    ///
+    /// Raises AntiphonError: `not-applicable` if the fabric is no product of dimensions, `bad-spec` for a position that
+    /// does not exist.
+    #[pyo3(signature = (*position))]
+    fn rank(&self, position: Fit<Vec<u32>>) -> PyResult<u32> {
+        let position = position.0;
+        let wrong = |code, what: String| Err(raise(Error::new(code, what)));
+        let Some(product) = self.0.layout() else {
+            return wrong(Code::NotApplicable, format!("{} is no product of dimensions", self.0.name));
+        };
+        let sizes = product.coordinates.sizes();
+        if position.len() != sizes.len() || position.iter().zip(sizes).any(|(at, size)| at >= size) {
+            return wrong(Code::BadSpec, format!("there is no position {position:?}; the sizes are {sizes:?}"));
+        }
+        Ok(self.0.nodes[product.node(&position) as usize].rank.unwrap_or_default())
     }
 
     /// What was taken where the file that it was read from says nothing, a line each; empty where nothing was.

@@ -84,7 +84,7 @@ pub fn load(
     let given = fabric.map(|fabric| &*fabric.0);
     let Some(format) = of_text(text.0)? else {
         return run_watched(py, None, |watch| core_schedule::Schedule::from_json_watched(text.0, given, watch))
-            .map(Schedule);
+            .map(Schedule::from);
     };
     run_watched(py, None, |watch| {
         let file = format.read(text.0, watch)?;
@@ -96,7 +96,7 @@ pub fn load(
         let placement = placement.as_deref().map_or(Ok(vec![]), |ranks| nodes(fabric, ranks))?;
         file.raise(fabric, bytes.0, &placement, watch)
     })
-    .map(Schedule)
+    .map(Schedule::from)
 }
 
 /// The nodes of ranks, each of which is named once.

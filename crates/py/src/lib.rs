@@ -49,8 +49,9 @@ mod _core {
     use super::noc::{noc, router_parameters, traffic_patterns};
     #[pymodule_export]
     use super::operations::{
-        algorithm_scales, algorithms, build, bus_factor, busiest_link_ns, check_fidelity, collectives, fabrics,
-        fidelities, format_bytes, lower_bound, parse_bytes, shard, simulate, simulate_flights, systems, verify,
+        algorithm_scales, algorithms, build, bus_factor, busiest_link_ns, check_fidelity, collective_name, collectives,
+        fabrics, fidelities, format_bytes, lower_bound, parse_bytes, shard, simulate, simulate_flights, systems,
+        verify,
     };
     #[pymodule_export]
     use super::rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies};

@@ -18,14 +18,13 @@ use antiphon_core::parameter::Choice;
 use antiphon_core::simulate::{Fidelity, Flight, Options, Order, SimulationResult};
 use antiphon_core::verify::Proof;
 use antiphon_core::watch::Watch;
-use antiphon_core::{
-    algorithm, bound, fabric, schedule, simulate as simulation, system, units, verify as verification,
-};
+use antiphon_core::{algorithm, bound, fabric, simulate as simulation, system, units, verify as verification};
 use bound::Certified;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The collective of a name and a root, which must be a rank of the fabric.
 pub fn collective(name: &str, root: Int, fabric: &fabric::Fabric) -> PyResult<Collective> {
@@ -84,7 +83,7 @@ pub fn build(
     let schedule = run_watched(py, progress, |watch| {
         algorithm::build_watched(fabric, &system, collective, data, algorithm.0, watch)
     })?;
-    Ok(Schedule(schedule))
+    Ok(schedule.into())
 }
 
 /// As `Schedule.busiest_link_ns` of the schedule of an algorithm `name[:key=value,...]`, where that is known sooner than
@@ -108,7 +107,7 @@ pub fn busiest_link_ns(
     let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
     let collective = self::collective(collective.0, root, fabric)?;
     let time =
-        run_watched(py, None, |watch| algorithm::busiest_link(fabric, &system, collective, data, algorithm.0, watch))?;
+        run_watched(py, None, |watch| algorithm::busiest_ps(fabric, &system, collective, data, algorithm.0, watch))?;
     Ok(time.map(nanos))
 }
 
@@ -127,10 +126,10 @@ pub fn verify<'py>(
     progress: Option<Py<PyAny>>,
     system: SystemLike,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
+    let (fabric, system) = (&fabric.0, system.get()?);
     let (proof, certified) = run_watched(py, progress, |watch| {
-        let proof = verification::verify_watched(fabric, schedule, watch)?;
-        Ok((proof, bound::certified(fabric, &system, schedule)?))
+        let proof = prove(fabric, schedule, watch)?;
+        Ok((proof, bound::certified(fabric, &system, &schedule.0)?))
     })?;
     proof_record(py, &proof, certified)
 }
@@ -150,12 +149,13 @@ fn proof_record<'py>(py: Python<'py>, proof: &Proof, certified: Option<Certified
     )
 }
 
-/// A `Bound`, in ns: no schedule of the collective for all ranks is faster.
+/// A `Bound`, in ns: no schedule of the collective for all ranks is faster at `fidelity`, or at any if it is None.
 ///
 /// Raises AntiphonError: `unknown-name`, `bad-size`, or `bad-spec` for a root that does not exist.
 #[pyfunction]
-#[pyo3(signature = (fabric, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), matrix = None),
-       text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0, matrix=None)")]
+#[pyo3(signature = (fabric, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), matrix = None, fidelity = None),
+       text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0, matrix=None, fidelity=None)")]
+#[allow(clippy::too_many_arguments)]
 pub fn lower_bound<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -164,11 +164,13 @@ pub fn lower_bound<'py>(
     system: SystemLike,
     root: Int,
     matrix: Option<Matrix>,
+    fidelity: Option<Text<'_>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
     let collective = self::collective(collective.0, root, fabric)?;
-    let bound = run(py, || bound::lower_bound(fabric, &system, collective, data))?;
-    bound_record(py, &bound)
+    let fidelity = fidelity.map(|name| Fidelity::parse(name.0)).transpose().map_err(raise)?;
+    let bound = run(py, || bound::lower_bound(fabric, &system, collective, data, fidelity))?;
+    bound_record(py, &bound, fidelity)
 }
 
 /// The bound of what a schedule does.
@@ -177,13 +179,15 @@ pub fn bound_of<'py>(
     fabric: &Fabric,
     schedule: &Schedule,
     system: SystemLike,
+    fidelity: Option<Text<'_>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
-    let bound = run(py, || bound::of_schedule(fabric, &system, schedule))?;
-    bound_record(py, &bound)
+    let fidelity = fidelity.map(|name| Fidelity::parse(name.0)).transpose().map_err(raise)?;
+    let bound = run(py, || bound::of_schedule(fabric, &system, schedule, fidelity))?;
+    bound_record(py, &bound, fidelity)
 }
 
-fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound) -> PyResult<Bound<'py, PyAny>> {
+fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound, fidelity: Option<Fidelity>) -> PyResult<Bound<'py, PyAny>> {
     record(
         "Bound",
         &fields!(py, {
@@ -195,6 +199,7 @@ fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound) -> PyResult<Bound<'p
             strength_ns: bound.strength_ps.map(nanos),
             prices_ns: bound.prices_ps.map(nanos),
             limit: limit_record(py, &bound.limit)?,
+            fidelity: fidelity.map(|fidelity| fidelity.name()),
         }),
     )
 }
@@ -234,7 +239,8 @@ pub fn simulate<'py>(
     jobs: Fit<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = Options { energy, cores: jobs.0 };
-    let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
+    let (fabric, given, system) = (&fabric.0, schedule, system.get()?);
+    let schedule = &given.0;
     let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
     let flights = [Flight::new(schedule)];
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
@@ -242,12 +248,12 @@ pub fn simulate<'py>(
         let proof = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
-            verification::verify_watched(fabric, schedule, Watch::new(&proving))?
+            prove(fabric, given, Watch::new(&proving))?
         };
         let certified = bound::certified(fabric, &system, schedule)?;
         let result = fly(fabric, &flights, Order::default(), &system, fidelity, options, heartbeat)?;
         let least = energy.then(|| -> Result<_, Error> {
-            let time_ps = bound::of_schedule(fabric, &system, schedule)?.time_ps;
+            let time_ps = bound::of_schedule(fabric, &system, schedule, Some(fidelity))?.time_ps;
             bound::least_energy(fabric, &system, schedule, time_ps)
         });
         Ok((proof, certified, result, least.transpose()?))
@@ -300,6 +306,7 @@ pub fn simulate_flights<'py>(
     if flights.is_empty() {
         return Err(raise(Error::new(Code::BadSpec, "there is no flight; give at least one")));
     }
+    let schedules: Vec<&Schedule> = flights.iter().map(|flight| flight.0.get()).collect();
     let flights = flights
         .iter()
         .enumerate()
@@ -319,7 +326,7 @@ pub fn simulate_flights<'py>(
         let proof = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
-            prove_flights(fabric, &flights, Watch::new(&proving))?
+            prove_flights(fabric, schedules.iter().copied(), Watch::new(&proving))?
         };
         fly(fabric, &flights, order, &system, fidelity, options, heartbeat).map(|result| (proof, result))
     })?;
@@ -327,23 +334,33 @@ pub fn simulate_flights<'py>(
     result_record(py, fabric, &system, (&proof, None), &result, None)
 }
 
-/// The proof of a schedule for all ranks of a fabric, or for a group of them.
-pub fn prove(fabric: &fabric::Fabric, schedule: &schedule::Schedule, watch: Watch) -> Result<Proof, Error> {
-    let of_group = fabric.members().is_none() && !schedule.group.is_empty();
-    let view = if of_group { Some(fabric.group(&schedule.group)?) } else { None };
-    verification::verify_watched(view.as_ref().map_or(fabric, |view| &view.fabric), schedule, watch)
+/// The proof of a schedule for the ranks of a fabric; made once, however often it is asked for.
+pub fn prove(fabric: &Arc<fabric::Fabric>, schedule: &Schedule, watch: Watch) -> Result<Proof, Error> {
+    schedule.proof(fabric, || verification::verify_watched(fabric, &schedule.0, watch))
 }
 
-/// One proof of all flights, each in its group of ranks; equal schedules are proven once.
-fn prove_flights(fabric: &fabric::Fabric, flights: &[Flight], watch: Watch) -> Result<Proof, Error> {
+/// The same for all ranks of a fabric, or for the group of them that it is for.
+pub fn prove_part(fabric: &Arc<fabric::Fabric>, schedule: &Schedule, watch: Watch) -> Result<Proof, Error> {
+    match fabric.members().is_none() && !schedule.0.group.is_empty() {
+        true => prove(&Arc::new(fabric.group(&schedule.0.group)?.fabric), schedule, watch),
+        false => prove(fabric, schedule, watch),
+    }
+}
+
+/// One proof of all flights, each in its group of ranks; schedules of several are proven once.
+fn prove_flights<'a>(
+    fabric: &Arc<fabric::Fabric>,
+    schedules: impl Iterator<Item = &'a Schedule>,
+    watch: Watch,
+) -> Result<Proof, Error> {
     let mut all: Option<Proof> = None;
-    let mut proven: Vec<&schedule::Schedule> = vec![];
-    for (index, Flight { schedule, .. }) in flights.iter().enumerate() {
-        if proven.iter().any(|&other| std::ptr::eq(other, *schedule)) {
+    let mut proven: Vec<&Schedule> = vec![];
+    for (index, schedule) in schedules.enumerate() {
+        if proven.iter().any(|&other| std::ptr::eq(other, schedule)) {
             continue;
         }
         proven.push(schedule);
-        let proof = prove(fabric, schedule, watch).map_err(|error| error.at(format_args!("flight {index}")))?;
+        let proof = prove_part(fabric, schedule, watch).map_err(|error| error.at(format_args!("flight {index}")))?;
         all = Some(match all {
             None => proof,
             Some(all) => all.and(proof),
@@ -454,6 +471,14 @@ pub fn systems() -> Vec<&'static str> {
 #[pyfunction]
 pub fn collectives() -> Vec<&'static str> {
     Kind::ALL.map(Kind::name).to_vec()
+}
+
+/// The name of a collective whose words may be joined by `_` or by nothing.
+///
+/// Raises AntiphonError: `unknown-name` with the nearest.
+#[pyfunction]
+pub fn collective_name(name: Text<'_>) -> PyResult<&'static str> {
+    Ok(Kind::parse(name.0).map_err(raise)?.name())
 }
 
 /// Returns None if `name` is a fidelity.

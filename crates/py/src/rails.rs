@@ -222,7 +222,7 @@ pub fn rails_messages(
         let expansion = Expansion::new(&task.topology)?;
         let (plan, _, timed) = task.run()?;
         let schedule = lower(&expansion, &plan, &timed, slices)?;
-        Ok((Fabric(expansion.fabric.into()), Schedule(schedule)))
+        Ok((Fabric(expansion.fabric.into()), schedule.into()))
     })
 }
 

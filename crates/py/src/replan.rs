@@ -34,7 +34,7 @@ pub fn replan<'py>(
         "Replanned",
         &fields!(py, {
             fabric: Fabric(found.fabric.into()),
-            schedule: Schedule(found.rebuilt.schedule),
+            schedule: Schedule::from(found.rebuilt.schedule),
             kept: found.rebuilt.kept,
             mended: found.rebuilt.mended,
             share_of_optimum: f64::from(found.certified.share_ppm) / 1e6,

@@ -3,7 +3,7 @@
 use crate::convert::{Int, Table, Text, fields, nanos, raise};
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_with_progress};
-use crate::operations::prove;
+use crate::operations::prove_part;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_core::error::{Code, Error};
@@ -159,8 +159,8 @@ impl ExecutionTrace {
             schedules.iter().map(|schedule| schedule.as_ref().map(|schedule| &schedule.get().0)).collect();
         let times = run_with_progress(py, progress, |heartbeat| {
             let mut proven = HashSet::new();
-            for &schedule in each.iter().flatten().filter(|&&schedule| proven.insert(std::ptr::from_ref(schedule))) {
-                prove(fabric, schedule, Watch::default())?;
+            for schedule in schedules.iter().flatten().filter(|schedule| proven.insert(schedule.as_ptr())) {
+                prove_part(fabric, schedule.get(), Watch::default())?;
             }
             replay::run(&self.graph, &each, order, fabric, system, fidelity, heartbeat)
         })?;

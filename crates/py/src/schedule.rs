@@ -8,12 +8,15 @@ use crate::operations;
 use antiphon_core::bound;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::execute::{Execution, Threads, execute};
+use antiphon_core::fabric;
 use antiphon_core::schedule::{self, Event, Instruction, Op, Program};
 use antiphon_core::simulate;
+use antiphon_core::verify::Proof;
 use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::ops::Add;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who executes a schedule.
 #[derive(Clone, Copy)]
@@ -34,7 +37,50 @@ enum How {
 /// True
 #[pyclass(module = "antiphon", frozen, eq)]
 #[derive(PartialEq)]
-pub struct Schedule(pub schedule::Schedule);
+pub struct Schedule(pub schedule::Schedule, Proven);
+
+/// The last proof of a schedule, which does not change, and the fabric that it is about.
+#[derive(Default)]
+struct Proven(Mutex<Option<(Arc<fabric::Fabric>, Proof)>>);
+
+impl PartialEq for Proven {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl From<schedule::Schedule> for Schedule {
+    fn from(schedule: schedule::Schedule) -> Self {
+        Schedule(schedule, Proven::default())
+    }
+}
+
+impl Schedule {
+    /// Its last proof, if there was one.
+    pub fn last_proof(&self) -> Option<Proof> {
+        self.last().as_ref().map(|(_, proof)| proof.clone())
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(Arc<fabric::Fabric>, Proof)>> {
+        self.1.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its proof on a fabric: the last one, if that was on this fabric, or a new one.
+    pub fn proof(
+        &self,
+        fabric: &Arc<fabric::Fabric>,
+        prove: impl FnOnce() -> Result<Proof, Error>,
+    ) -> Result<Proof, Error> {
+        if let Some((known, proof)) = &*self.last()
+            && (Arc::ptr_eq(known, fabric) || known == fabric)
+        {
+            return Ok(proof.clone());
+        }
+        let proof = prove()?;
+        *self.last() = Some((fabric.clone(), proof.clone()));
+        Ok(proof)
+    }
+}
 
 #[pymethods]
 impl Schedule {
@@ -48,7 +94,7 @@ impl Schedule {
         let fabric = fabric.map(|fabric| &*fabric.0);
         let schedule =
             run_watched(class.py(), None, |watch| schedule::Schedule::from_json_watched(text.0, fabric, watch))?;
-        Ok(Schedule(schedule))
+        Ok(schedule.into())
     }
 
     /// JSON text from which `from_json` makes an equal schedule.
@@ -157,14 +203,14 @@ impl Schedule {
         )
     }
 
-    /// Time in ns for which its busiest link is at work on a system, headers included: no run is shorter.
+    /// Time in ns for which its busiest link is at work on a system: no run is shorter.
     /// `system` is a preset's name or a `System`. O(hops of all transfers).
     ///
     /// Raises AntiphonError: `unknown-name` for the system, and as `stats`.
     #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
     fn busiest_link_ns(&self, py: Python<'_>, fabric: &Fabric, system: operations::SystemLike) -> PyResult<f64> {
         let (schedule, fabric, system) = (&self.0, &fabric.0, system.get()?);
-        let time = run(py, || schedule.check(fabric).map(|()| schedule.busiest_link(fabric, &system)))?;
+        let time = run(py, || schedule.check(fabric).map(|()| bound::busiest_ps(fabric, &system, schedule)))?;
         Ok(nanos(time))
     }
 
@@ -211,17 +257,18 @@ impl Schedule {
     }
 
     /// A `Bound`, in ns, on every schedule for the same collective among the ranks that this one does not exclude,
-    /// placed where it places them. `system` is a preset's name or a `System`.
+    /// placed where it places them, at `fidelity`, or at any if it is None. `system` is a preset's name or a `System`.
     ///
-    /// Raises AntiphonError: `unknown-name` for the system, `bad-file` if no rank takes part, and as `stats`.
-    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
+    /// Raises AntiphonError: `unknown-name`, `bad-file` if no rank takes part, and as `stats`.
+    #[pyo3(signature = (fabric, system = operations::generic(), fidelity = None), text_signature = "($self, fabric, system='generic', fidelity=None)")]
     fn lower_bound<'py>(
         &self,
         py: Python<'py>,
         fabric: &Fabric,
         system: operations::SystemLike,
+        fidelity: Option<Text<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        operations::bound_of(py, fabric, self, system)
+        operations::bound_of(py, fabric, self, system, fidelity)
     }
 
     /// Table of what each rank sends and receives, in order, an entry for either end of each transfer: `rank`, `stream`

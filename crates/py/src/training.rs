@@ -4,7 +4,7 @@ use crate::convert::{Int, MAX_NANOS, Number, Table, Text, fields, hash_of, nanos
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_with_progress};
-use crate::operations::{SystemLike, prove};
+use crate::operations::{SystemLike, prove_part};
 use crate::parameter::listed;
 use crate::replay::ExecutionTrace;
 use crate::schedule::Schedule;
@@ -329,8 +329,8 @@ impl TrainingPlan {
             schedules.iter().map(|of| of.iter().map(|schedule| &schedule.get().0).collect()).collect();
         let iteration = run_with_progress(py, progress, |heartbeat| {
             let mut proven = HashSet::new();
-            for &schedule in each.iter().flatten().filter(|&&schedule| proven.insert(std::ptr::from_ref(schedule))) {
-                prove(fabric, schedule, Watch::default())?;
+            for schedule in schedules.iter().flatten().filter(|schedule| proven.insert(schedule.as_ptr())) {
+                prove_part(fabric, schedule.get(), Watch::default())?;
             }
             training::run_shared(&self.plan, &each, order, fabric, system, fidelity, heartbeat)
         })?;

@@ -46,7 +46,7 @@ from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.view.terminal.comparison import print_best, print_comparison, print_run
 from antiphon.view.terminal.configured import fabric_map
 from antiphon.view.terminal.console import open_console, print_verbatim, progress_bar, right_aligned
-from antiphon.view.text import NO_STEPS, certified, format_steps, format_time
+from antiphon.view.text import NO_STEPS, certified, format_steps, format_time, limit_text
 
 
 @main.command()
@@ -233,7 +233,7 @@ def simulate(
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         if run.energy is not None:
             tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}
-        return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run))
+        return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run, network))
 
     each_group("simulate", fabric, group, groups, output, work)
     if trace is not None:
@@ -400,6 +400,7 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
 @main.command()
 @FABRIC
 @problem
+@fidelity_option("alpha-beta, packet or flit: how packets go on.")
 @groups_option
 @output_option
 def bound(
@@ -409,6 +410,7 @@ def bound(
     size: str | None,
     matrix: str | None,
     system: antiphon.System,
+    fidelity: str,
     group: str | None,
     groups: str | None,
     output: str,
@@ -421,9 +423,9 @@ def bound(
     """
 
     def work(network: antiphon.Fabric) -> Outcome:
-        lower, document = bounded(network, collective, size, system, root=root, matrix=matrix)
+        lower, document = bounded(network, collective, size, system, root=root, matrix=matrix, fidelity=fidelity)
         size_of = size_text(document["bytes"], document["matrix_bytes"])
-        title = f"{collective} of {size_of} on {network.name}, system {system.name}"
+        title = f"{document['collective']} of {size_of} on {network.name}, system {system.name}, {fidelity}"
         return Outcome(document, partial(_print_bound, title, lower))
 
     each_group("bound", fabric, group, groups, output, work)
@@ -442,7 +444,7 @@ def _print_bound(title: str, lower: Bound) -> None:
     console = open_console()
     console.print(title, markup=False)
     console.print(table)
-    console.print(f"Limit: {lower.limit.text}", markup=False, soft_wrap=True)
+    console.print(f"Limit: {limit_text(lower)}", markup=False, soft_wrap=True)
 
 
 @main.command()

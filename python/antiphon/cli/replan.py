@@ -31,7 +31,7 @@ from antiphon.view.terminal.replanned import print_replanned
     required=True,
     multiple=True,
     metavar="A-B|A>B|NODE",
-    help="What has failed: the links between two nodes, those one way, or a node. Repeatable.",
+    help="What has failed: links between nodes (numbers or names), those one way, or a node; several with commas.",
 )
 @system_option
 @click.option("--out", metavar="OUT.json", help="Also write the schedule.", shell_complete=FILE)
@@ -46,6 +46,7 @@ def replan(
 
     Examples:
         antiphon replan before.json --fabric dgx-a100:2 --fail 0-17
+        antiphon replan before.json --fabric dgx-h100:2 --fail rail0,gpu0.1-rail1
         antiphon replan before.json --fabric mesh:8x8 --fail 3-4 --system ideal --out after.json
     """
     network = read_fabric(fabric)

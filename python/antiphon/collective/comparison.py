@@ -15,7 +15,7 @@ from antiphon.collective.specs import known_names, specs_of, split_fidelities
 from antiphon.collective.timing import Progress
 from antiphon.deadline import Deadline
 from antiphon.errors import AntiphonError
-from antiphon.given import as_fabric, as_system
+from antiphon.given import as_collective, as_fabric, as_system
 from antiphon.names import Collective, Fidelity
 from antiphon.results import Bound
 
@@ -43,7 +43,7 @@ def run(
         schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
         system: preset, file or System.
         fidelity: in how much detail.
-        bound: that of all ranks, if it is known.
+        bound: that of all ranks at this fidelity, if it is known.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
         energy: also what the run takes (docs/energy.md).
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
@@ -55,7 +55,7 @@ def run(
     fabric, system = as_fabric(fabric), as_system(system)
     schedule = as_schedule(schedule, fabric)
     if bound is None or schedule.bound_of != ALL_RANKS:
-        bound = schedule.lower_bound(fabric, system)
+        bound = schedule.lower_bound(fabric, system, fidelity)
     return Run(
         fabric=fabric.name,
         group=fabric.members,
@@ -83,11 +83,12 @@ def bounded(
     *,
     root: int = 0,
     matrix: Matrix | None = None,
+    fidelity: str = "packet",
 ) -> tuple[Bound, dict[str, Any]]:
-    """How fast anything could be, also as documented in docs/json.md."""
-    system = System() if system is None else system
+    """How fast anything could be at a fidelity, also as documented in docs/json.md."""
+    system, collective = System() if system is None else system, as_collective(collective)
     data = amount(bytes, matrix, fabric)
-    lower = lower_bound(fabric, collective, system=system, root=root, **data.given)
+    lower = lower_bound(fabric, collective, system=system, root=root, fidelity=fidelity, **data.given)
     return lower, {
         "fabric": fabric.name,
         "group": fabric.members,
@@ -149,10 +150,9 @@ def compare(
     """
     deadline = Deadline(time_limit_s)
     progress = deadline.watching(progress)
-    fabric, system = as_fabric(fabric), as_system(system)
+    fabric, system, collective = as_fabric(fabric), as_system(system), as_collective(collective)
     data = amount(bytes, matrix, fabric)
     given = data.given | {"collective": collective, "system": system, "root": root}
-    bound = lower_bound(fabric, **given)
     specs = known_names() if algorithms is None else specs_of(algorithms)
     for spec in specs:
         if spec.partition(":")[0] not in known_names():
@@ -164,8 +164,11 @@ def compare(
     candidates = [Candidate(spec) for spec in specs]
     candidates += [Candidate(schedule.algorithm, file, schedule) for file, schedule in others]
 
+    bounds = {name: lower_bound(fabric, **given, fidelity=name) for name in chosen}
+    bound = bounds[chosen[-1]]
+
     def time(schedule: Schedule, name: str, heartbeat: Heartbeat | None) -> Run:
-        return run(fabric, schedule, system, name, bound=bound, progress=heartbeat, energy=energy)
+        return run(fabric, schedule, system, name, bound=bounds[name], progress=heartbeat, energy=energy)
 
     estimating = estimates and algorithms is None
     Contest(fabric, given, time, list(reversed(chosen)), progress, estimating, deadline).hold(candidates, jobs)

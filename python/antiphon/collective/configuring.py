@@ -14,7 +14,7 @@ from antiphon.collective.matrix import DEFAULT
 from antiphon.collective.schedules import as_schedule
 from antiphon.collective.specs import specs_of
 from antiphon.errors import AntiphonError
-from antiphon.given import as_fabric, as_system
+from antiphon.given import as_collective, as_fabric, as_system
 from antiphon.results import Configured
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def configure(
     size = DEFAULT if bytes is None else bytes
     own = None if schedule is None else as_schedule(schedule, as_fabric(fabric), routed=False)
     if algorithms is None:
-        specs = [each.name for each in core_algorithms() if collective in each.collectives]
+        wanted = as_collective(collective)
+        specs = [each.name for each in core_algorithms() if wanted in each.collectives]
     else:
         specs = list(dict.fromkeys(specs_of(algorithms)))
     if not specs and schedule is None:

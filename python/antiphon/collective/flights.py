@@ -208,7 +208,7 @@ def simulate_flights(
     for each, group in zip(flights, groups, strict=True):
         if id(each.schedule) not in bounds:
             part = fabric if group is None or group == fabric.members else fabric.group(group)
-            bounds[id(each.schedule)] = each.schedule.lower_bound(part, platform).time_ns
+            bounds[id(each.schedule)] = each.schedule.lower_bound(part, platform, fidelity).time_ns
     return FlightsRun(
         fabric=fabric.name,
         system=platform,

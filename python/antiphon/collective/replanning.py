@@ -35,8 +35,8 @@ def replan(
     Args:
         schedule: for the intact fabric, by ``optimal``: a Schedule or a file ``*.json``.
         fabric: the intact one: specification or Fabric.
-        fail: one failure or several: ``3-4``, all links between two nodes, ``3>4``, those one way, or ``40``, a node,
-            whose rank is left out of the collective.
+        fail: one failure or several, in a list or with commas: ``3-4``, all links between two nodes, ``3>4``, those one
+            way, or ``40``, a node, whose rank is left out of the collective. Nodes are numbers or names (``rail0``).
         system: preset, file or System.
         progress: called about ten times a second; what it raises ends the search.
 

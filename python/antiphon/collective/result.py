@@ -373,6 +373,7 @@ def bound_dict(bound: Bound) -> dict[str, Any]:
         "latency_ns": bound.latency_ns,
         "strength_ns": bound.strength_ns,
         "prices_ns": bound.prices_ns,
+        "fidelity": bound.fidelity,
         "limit": {
             "text": bound.limit.text,
             "links": list(bound.limit.links),

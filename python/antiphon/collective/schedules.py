@@ -178,6 +178,7 @@ def lower_bound(
     root: int = 0,
     *,
     matrix: Matrix | None = None,
+    fidelity: Fidelity | str | None = None,
 ) -> Bound:
     """How fast any schedule for all ranks could be.
 
@@ -189,17 +190,18 @@ def lower_bound(
         fabric: specification or Fabric.
         collective: what to compute.
         bytes: full buffer size, a number of bytes or text; default: 64 MiB.
-        system: preset, file or System: of it only the rates and latencies of links count.
+        system: preset, file or System: of it only links, packets and hand-offs count.
         root: rank that a Broadcast starts from, or a Reduce ends at.
         matrix: for an all-to-all, instead of ``bytes``: what each rank, by row, has for each other one, by column:
             an array, rows of sizes, or a CSV file (docs/cli.md).
+        fidelity: no run at it is faster; for None, no run at any.
 
     Raises:
         AntiphonError: ``unknown-name``, ``bad-spec``, ``bad-size``, ``not-applicable``.
     """
     fabric = as_fabric(fabric)
     size, sizes = amount(bytes, matrix, fabric)
-    return core_lower_bound(fabric, collective, size, as_system(system), root, sizes)
+    return core_lower_bound(fabric, collective, size, as_system(system), root, sizes, fidelity)
 
 
 def simulate(

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, get_args
 
 from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
-from antiphon.arguments import expect, shown
+from antiphon.arguments import shown
 from antiphon.collective.choices import Candidate, Choice, Tuning, differ
 from antiphon.collective.result import ALL_RANKS, REFUSALS, Refusal
 from antiphon.collective.specs import known_names, specs_of
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.deadline import Deadline, OverTime
 from antiphon.errors import AntiphonError
-from antiphon.given import as_fabric, as_system
+from antiphon.given import as_collective, as_fabric, as_system
 from antiphon.names import Collective, Fidelity, Objective
 from antiphon.parallel import in_parallel
 from antiphon.results import Bound
@@ -82,8 +82,7 @@ def tune(
             was no time for any size.
     """
     deadline = Deadline(time_limit_s)
-    fabric, system = as_fabric(fabric), as_system(system)
-    expect("collective", collective, str)
+    fabric, system, collective = as_fabric(fabric), as_system(system), as_collective(collective)
     buffers = _sizes(sizes)
     specs = _specs(algorithms)
     if objective not in OBJECTIVES:
@@ -91,7 +90,7 @@ def tune(
         raise AntiphonError(f"no objective {shown(objective)}; known: {known}", "unknown-name")
     timer = simulator(system, fidelity, deadline.watching(None), energy=energy or objective != "time")
     progress = deadline.watching(progress)
-    search = _Search(fabric, collective, system, timer, specs, all_ranks, jobs, objective)
+    search = _Search(fabric, collective, system, timer, specs, all_ranks, jobs, objective, fidelity)
     choices = []
     for place, size in enumerate(buffers):
         search.report = _reporter(progress, f"{collective} of {format_bytes(size)}", place, len(buffers), len(specs))
@@ -182,8 +181,10 @@ class _Search:
         all_ranks: bool,
         jobs: int | None = 1,
         objective: str = "time",
+        fidelity: str = "packet",
     ) -> None:
         self.fabric, self.collective, self.system, self.timer = fabric, collective, system, timer
+        self.fidelity = fidelity
         self.all_ranks, self.jobs, self.objective = all_ranks, jobs, objective
         self.refused: dict[str, Refusal] = {}
         self.timed: set[str] = set()
@@ -213,9 +214,9 @@ class _Search:
 
     def _bound(self, best: Candidate, bytes: int) -> Bound:
         if best.bound_of == ALL_RANKS:
-            return lower_bound(self.fabric, self.collective, bytes, self.system)
+            return lower_bound(self.fabric, self.collective, bytes, self.system, fidelity=self.fidelity)
         schedule = build(self.fabric, best.algorithm, self.collective, bytes, self.system)
-        return schedule.lower_bound(self.fabric, self.system)
+        return schedule.lower_bound(self.fabric, self.system, self.fidelity)
 
     def always_refused(self) -> list[Refusal]:
         """The algorithms that were left out at every size."""

@@ -82,11 +82,12 @@ class Bound:
         binding: name of the bound that is largest.
         volume_ns: least total traffic over total link rate.
         cut_ns: the most loaded cut between two groups of ranks.
-        latency_ns: distance of the farthest ranks.
+        latency_ns: a packet on its way between the farthest ranks, and a hand-off.
         strength_ns: AllReduce, the weakest partition into many groups of ranks; None for other collectives.
         prices_ns: from prices of links: AllToAll, the optimum by rates; AllReduce where links are not equally fast both
             ways. None otherwise, and on irregular fabrics of more than some 64 ranks.
         limit: what the largest of them, latency apart, rests on.
+        fidelity: at which the latency is that of packets; None: it holds at any.
     """
 
     time_ns: float
@@ -97,6 +98,13 @@ class Bound:
     strength_ns: float | None
     prices_ns: float | None
     limit: Limit = field(repr=False)
+    fidelity: str | None = None
+
+    @property
+    def by_rates(self) -> tuple[str, float]:
+        """The largest of all but the latency, and its name."""
+        times = {name: getattr(self, f"{name}_ns") or 0.0 for name in ("strength", "cut", "prices", "volume")}
+        return max(times.items(), key=lambda each: each[1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from antiphon._core import System
+
+if TYPE_CHECKING:
+    from antiphon import Bound, Run
 
 TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 """Units of time, largest first, each with its length in nanoseconds."""
@@ -62,6 +66,38 @@ def format_power(watts: float) -> str:
 def _with_prefix(value: float, unit: str) -> str:
     prefix, factor = next((each for each in PREFIXES if value >= each[1]), PREFIXES[-1])
     return f"{digits(value / factor)} {prefix if value else ''}{unit}"
+
+
+def bound_names(bound: Bound) -> str:
+    """What a lower bound is by: the latency and the rates of links where both are at least half of it."""
+    name, rates = bound.by_rates
+    others = [("latency", bound.latency_ns)] if bound.binding == name else [(name, rates)]
+    both = [f" and {other}, {format_time(time)}" for other, time in others if time >= bound.time_ns / 2]
+    less = [f"; by rates {format_time(rates)}"] if bound.binding == "latency" and not both else []
+    return bound.binding + "".join(both + less)
+
+
+def limit_text(bound: Bound) -> str:
+    """What a lower bound rests on."""
+    if bound.binding != "latency":
+        return bound.limit.text
+    return f"latency, of a packet on its way between the ranks farthest apart; by rates {bound.limit.text}"
+
+
+def certified_run(run: Run) -> str:
+    """How near to the optimum the schedule of a run is by rates, and what else its time is; it has a certificate."""
+    share, least = run.result.proof.share_of_optimum, run.result.proof.certified_ns
+    if share is None or least is None or not share:
+        return ""
+    busy = least / share
+    text = f"{run.label} is at {certified(share)}; {digits(100 * least / run.time_ns)} % are reached"
+    if busy > 0.999 * run.time_ns:
+        return text
+    return (
+        f"{text}: its busiest link needs {format_time(busy)} of its {format_time(run.time_ns)}, the rest is what rates"
+        " leave out: packets and hand-offs under way, headers and padding, links that wait while the first"
+        " chunks come and the last go"
+    )
 
 
 def certified(share: float) -> str:

@@ -4,6 +4,7 @@
 //! together, so that few packets wait in the network, and makes long runs periodic.
 
 use super::{Algorithm, Info, Request, Scale};
+use crate::bound::busiest_ps;
 use crate::collective::{Collective, Kind};
 use crate::error::{Code, Error, Result};
 use crate::options::{Default::Derived, Opt};
@@ -43,14 +44,14 @@ impl Algorithm for Direct {
     }
 
     /// Both halves of an AllReduce go the same ways, and one alone has no dependencies, which take most of the time.
-    fn busiest_link(&self, request: &Request) -> Option<Picos> {
+    fn busiest_ps(&self, request: &Request) -> Option<Picos> {
         if request.collective.kind != Kind::AllReduce {
             return None;
         }
         let Request { fabric, system, bytes, spec, watch, .. } = *request;
         let half = Collective { kind: Kind::ReduceScatter, ..request.collective };
         let half = super::build_watched(fabric, system, half, bytes, spec, watch).ok()?;
-        Some(2 * half.busiest_link(fabric, system))
+        Some(2 * busiest_ps(fabric, system, &half))
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {

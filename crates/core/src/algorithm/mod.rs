@@ -98,8 +98,8 @@ pub trait Algorithm: Sync {
         false
     }
 
-    /// As [`Schedule::busiest_link`] of what it would build, where that is known sooner than the schedule.
-    fn busiest_link(&self, _request: &Request) -> Option<Picos> {
+    /// As [`crate::bound::busiest_ps`] of what it would build, where that is known sooner than the schedule.
+    fn busiest_ps(&self, _request: &Request) -> Option<Picos> {
         None
     }
 
@@ -392,11 +392,11 @@ pub fn build_bare(
     algorithm.build_bare(&request)
 }
 
-/// As [`Schedule::busiest_link`] of the schedule of `spec`, for algorithms that know it sooner than the schedule.
+/// As [`crate::bound::busiest_ps`] of the schedule of `spec`, for algorithms that know it sooner than the schedule.
 ///
 /// # Errors
 /// As [`build`], but what the algorithm itself finds.
-pub fn busiest_link(
+pub fn busiest_ps(
     fabric: &Fabric,
     system: &System,
     collective: Collective,
@@ -405,7 +405,7 @@ pub fn busiest_link(
     watch: Watch,
 ) -> Result<Option<Picos>> {
     let (algorithm, request) = requested(fabric, system, collective, data.into(), spec, watch)?;
-    Ok(algorithm.busiest_link(&request))
+    Ok(algorithm.busiest_ps(&request))
 }
 
 /// Whether the algorithm of a specification plans by prices, anew on every fabric, which takes long.

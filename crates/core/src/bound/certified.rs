@@ -54,13 +54,13 @@ pub fn certificate(
     found: Option<Certificate>,
 ) -> Result<Certificate> {
     let (task, capacities) = (Task::of_schedule(fabric, schedule)?, Capacities::new(fabric, system));
-    let certificate = found.unwrap_or_else(|| bound(fabric, system, &task, true).limit.certificate());
+    let certificate = found.unwrap_or_else(|| bound(fabric, system, &task, Some(0)).limit.certificate());
     let least = prices::load(fabric, &capacities, &task, &certificate)?;
     Ok(Certificate { share_ppm: share_ppm(least, busiest(fabric, &capacities, schedule)), ..certificate })
 }
 
 /// Picoseconds for which the busiest link of a schedule is busy: it takes no less. O(hops).
-pub(crate) fn busiest_ps(fabric: &Fabric, system: &System, schedule: &Schedule) -> Picos {
+pub fn busiest_ps(fabric: &Fabric, system: &System, schedule: &Schedule) -> Picos {
     let capacities = Capacities::new(fabric, system);
     capacities.time(busiest(fabric, &capacities, schedule))
 }

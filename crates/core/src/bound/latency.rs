@@ -4,16 +4,24 @@ use super::paths::Paths;
 use super::task::Task;
 use crate::collective::Kind;
 use crate::fabric::{Fabric, Link, LinkId};
+use crate::simulate::{Fidelity, Least};
 use crate::system::System;
 use crate::units::Picos;
 use std::collections::HashMap;
 
-/// Time until the last flit of the smallest packet has crossed the quickest path between the farthest ranks; zero if
-/// all are on one node.
+/// Binary places of flit times, below a picosecond.
+const BITS: u32 = 16;
+
+/// Time until the smallest packet has crossed the quickest path between the farthest ranks, and was handed over, at a
+/// fidelity or at any; zero if all are on one node.
 ///
-/// Every link of the path costs its latency and one flit; the remaining flits follow once, at the fastest link's pace
-/// (cut-through; store-and-forward only takes longer). O(sites * links log nodes), less if links are alike.
-pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task) -> Picos {
+/// Every link of the path costs its latency and, where packets are stored at every node, all flits of the packet. Elsewhere it
+/// costs one flit, and the others follow once, at the fastest link's pace. Ranks that pass data on only take longer, by a
+/// hand-over each. O(sites * links log nodes), less if links are alike.
+pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task, fidelity: Option<Fidelity>) -> Picos {
+    let Least { is_stored, hand_off_ps } = Least::of(system, fidelity);
+    let flits = system.packets(1).flits;
+    let (of_head, following) = if is_stored { (flits, 0) } else { (1, flits - 1) };
     let all = || (0..task.sites.len()).collect::<Vec<_>>();
     let with_shard = || (0..task.sites.len()).filter(|&site| task.sites[site].shards > 0).collect::<Vec<_>>();
     let root = || vec![task.root];
@@ -28,13 +36,15 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task) -> Picos {
     let reversed = receivers.len() < senders.len();
     let (starts, ends) = if reversed { (receivers, senders) } else { (senders, receivers) };
     // Rounded down, as nothing of a bound may be above the truth.
-    let together = |links: Vec<LinkId>| system.channel_ticks(links.iter().map(|&id| fabric.link(id)), 16) >> 16;
+    let picos =
+        |ticks: u64, flits: u64| ((u128::from(ticks) * u128::from(flits)) >> BITS).min(u64::MAX.into()) as Picos;
+    let together = |links: Vec<LinkId>| system.channel_ticks(links.iter().map(|&id| fabric.link(id)), BITS);
     // Parallel links may act as one.
     let parallel: HashMap<_, _> =
         fabric.parallel_links().into_iter().map(|(ends, ids)| (ends, together(ids))).collect();
-    let alone = |link: &Link| system.flit_ticks(link, 16) >> 16;
-    let flit_ps = |link: &Link| parallel.get(&(link.from, link.to)).copied().unwrap_or_else(|| alone(link));
-    let hop = |link: &Link| system.latency_of(link).saturating_add(flit_ps(link));
+    let alone = |link: &Link| system.flit_ticks(link, BITS);
+    let flit = |link: &Link| parallel.get(&(link.from, link.to)).copied().unwrap_or_else(|| alone(link));
+    let hop = |link: &Link| system.latency_of(link).saturating_add(picos(flit(link), of_head));
     let paths = Paths::new(fabric, reversed, hop);
     let farthest = |&start: &usize| {
         let time = paths.from(task.sites[start].node);
@@ -45,7 +55,6 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task) -> Picos {
     if head == 0 {
         return 0;
     }
-    let flit = fabric.links.iter().map(flit_ps).min().unwrap_or(0);
-    let tail = flit.saturating_mul(system.packets(1).flits.saturating_sub(1));
-    head.saturating_add(tail)
+    let fastest = fabric.links.iter().map(flit).min().unwrap_or(0);
+    head.saturating_add(picos(fastest, following)).saturating_add(hand_off_ps)
 }

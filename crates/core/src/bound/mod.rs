@@ -21,8 +21,7 @@ mod strength;
 mod task;
 mod volume;
 
-pub(crate) use certified::busiest_ps;
-pub use certified::{Certified, certificate, certified};
+pub use certified::{Certified, busiest_ps, certificate, certified};
 pub use limit::Limit;
 pub use strength::{Edge, Strength, edges_both_ways, strength, strength_of, symmetric_edges};
 
@@ -31,6 +30,7 @@ use crate::energy::{Attojoules, static_energy};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::{Certificate, Schedule};
+use crate::simulate::Fidelity;
 use crate::synthesis;
 use crate::system::System;
 use crate::units::{MAX_BYTES, Picos};
@@ -45,7 +45,7 @@ pub struct Bound {
     pub volume_ps: Picos,
     /// The most loaded cut between two groups of ranks.
     pub cut_ps: Picos,
-    /// The smallest packet between the farthest ranks that must communicate.
+    /// The smallest packet between the farthest ranks that must communicate, at one fidelity or at any.
     pub latency_ps: Picos,
     /// AllReduce: bytes over rate times strength; on symmetric fabrics without switches no better bound exists for
     /// schedules that ship sums or copies.
@@ -66,15 +66,23 @@ const MOST_PRICES: usize = 20_000;
 /// How near to the optimum these are, relative.
 const ACCURACY: f64 = 1e-6;
 
-/// Computes all lower bounds. Rates are payload rates of full packets, so headers do not count.
+/// Computes all lower bounds of the times at a fidelity, or of those at any. Rates are payload rates of full packets, so
+/// headers do not count.
 ///
 /// O(ranks) maximum flows and searches: milliseconds for hundreds of ranks, up to a few seconds for thousands; longer
 /// only for cliques of many hundreds, which have a million links.
 ///
 /// # Errors
 /// [`Code::BadSize`] for sizes out of range, [`Code::BadSpec`] for a root that is no rank or a matrix that does not fit.
-pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, data: impl Into<Data>) -> Result<Bound> {
-    Ok(bound(fabric, system, &checked(fabric, collective, data.into())?, true))
+pub fn lower_bound(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    data: impl Into<Data>,
+    fidelity: Option<Fidelity>,
+) -> Result<Bound> {
+    let task = checked(fabric, collective, data.into())?;
+    Ok(bound(fabric, system, &task, Some(latency::latency(fabric, system, &task, fidelity))))
 }
 
 /// What [`lower_bound`] is without latency, which is zero here, and without prices from a linear program: for those who solve one anyway.
@@ -82,7 +90,7 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, dat
 /// # Errors
 /// As [`lower_bound`].
 pub fn by_cuts(fabric: &Fabric, system: &System, collective: Collective, data: impl Into<Data>) -> Result<Bound> {
-    Ok(bound(fabric, system, &checked(fabric, collective, data.into())?, false))
+    Ok(bound(fabric, system, &checked(fabric, collective, data.into())?, None))
 }
 
 /// What is bounded, if it is in range.
@@ -100,14 +108,15 @@ fn checked(fabric: &Fabric, collective: Collective, data: Data) -> Result<Task> 
     Ok(Task::new(fabric, collective, data))
 }
 
-/// The lower bounds of what a schedule does: its collective among the ranks that it does not exclude, on the nodes
+/// The lower bounds of what a schedule does, at a fidelity or at any: its collective among the ranks that it does not exclude, on the nodes
 /// where it places them. Excluded ranks may forward and add, for any schedule that is bounded. All are zero if these
 /// ranks share one node.
 ///
 /// # Errors
 /// As [`Schedule::check`]; [`Code::BadFile`] if no rank takes part, or the root does not.
-pub fn of_schedule(fabric: &Fabric, system: &System, schedule: &Schedule) -> Result<Bound> {
-    Ok(bound(fabric, system, &Task::of_schedule(fabric, schedule)?, true))
+pub fn of_schedule(fabric: &Fabric, system: &System, schedule: &Schedule, fidelity: Option<Fidelity>) -> Result<Bound> {
+    let task = Task::of_schedule(fabric, schedule)?;
+    Ok(bound(fabric, system, &task, Some(latency::latency(fabric, system, &task, fidelity))))
 }
 
 /// The least energy of what a schedule does, whatever does it: bytes that must move, the cheapest ways, and static power over
@@ -130,16 +139,16 @@ pub fn subject(schedule: &Schedule) -> &'static str {
     }
 }
 
-/// All bounds, or those by cuts, partitions and the volume.
-fn bound(fabric: &Fabric, system: &System, task: &Task, is_all: bool) -> Bound {
+/// All bounds, with that by latency, or those by cuts, partitions and the volume.
+fn bound(fabric: &Fabric, system: &System, task: &Task, latency_ps: Option<Picos>) -> Bound {
     let capacities = Capacities::new(fabric, system);
     let partition = (task.kind == Kind::AllReduce).then(|| strength::weakest(fabric, &capacities, task));
     let strength_ps = partition.as_ref().map(|partition| capacities.time(partition.load));
     let cut = cut::cut(fabric, &capacities, task);
     let cut_ps = capacities.time(cut.load);
     let volume_ps = capacities.time(volume::volume(fabric, &capacities, task));
-    let latency_ps = if is_all { latency::latency(fabric, system, task) } else { 0 };
-    let certificate = if is_all && task.sites.len() > 1 { prices_of(fabric, system, task) } else { None };
+    let certificate = if latency_ps.is_some() && task.sites.len() > 1 { prices_of(fabric, system, task) } else { None };
+    let latency_ps = latency_ps.unwrap_or(0);
     let prices_ps = certificate.as_ref().map(|certificate| {
         prices::load(fabric, &capacities, task, certificate).map_or(0, |load| capacities.time(load))
     });

@@ -9,11 +9,12 @@ use crate::units::{Bytes, Rate};
 use proptest::prelude::*;
 use std::time::Instant;
 
-/// One byte per nanosecond and link, no latency, no header: 1 GB takes 1e12 ps.
+/// One byte per nanosecond and link, no latency, no hand-off, no header: 1 GB takes 1e12 ps.
 fn unit_system() -> System {
     let mut system = System::preset("generic").unwrap();
     system.link_rate = Rate(1_000_000_000);
     system.link_latency_ps = 0;
+    (system.hand_off_ps, system.router.hand_off_ps) = (0, 0);
     system.packet.header_flits = 0;
     system
 }
@@ -36,7 +37,7 @@ fn both_ways(edges: &[(u32, u32)]) -> Vec<Link> {
 /// AllReduce time in units of D / B.
 fn all_reduce(fabric: &Fabric) -> f64 {
     let bytes = 1_000_000_000;
-    let bound = lower_bound(fabric, &unit_system(), Collective::new(Kind::AllReduce), bytes).unwrap();
+    let bound = lower_bound(fabric, &unit_system(), Collective::new(Kind::AllReduce), bytes, None).unwrap();
     assert_eq!(bound.binding, "strength");
     assert_eq!(bound.strength_ps, Some(bound.time_ps));
     bound.time_ps as f64 / 1e12
@@ -119,14 +120,14 @@ fn a_star_of_ranks_around_a_switch() {
         (Kind::ReduceScatter, 3_000_000, 1_500_000),
         (Kind::AllToAll, 3_000_000, 3_000_000),
     ] {
-        let bound = lower_bound(&star, &unit_system(), Collective::new(kind), bytes).unwrap();
+        let bound = lower_bound(&star, &unit_system(), Collective::new(kind), bytes, None).unwrap();
         assert_eq!((bound.cut_ps, bound.volume_ps), (cut, volume), "{kind:?}");
         assert_eq!((bound.time_ps, bound.binding), (cut, "cut"), "{kind:?}");
         // Two hops of one flit of 64 B.
         assert_eq!(bound.latency_ps, 128_000);
     }
     // Four parts of one link each: 2 * 3 * 4000 B over 4 links.
-    let bound = lower_bound(&star, &unit_system(), Collective::new(Kind::AllReduce), bytes).unwrap();
+    let bound = lower_bound(&star, &unit_system(), Collective::new(Kind::AllReduce), bytes, None).unwrap();
     assert_eq!((bound.cut_ps, bound.volume_ps, bound.strength_ps), (4_000_000, 3_000_000, Some(6_000_000)));
     assert_eq!((bound.time_ps, bound.binding), (6_000_000, "strength"));
 }
@@ -146,7 +147,7 @@ fn rings_around_a_switch_and_one_way_are_optimal() {
 fn all_to_all_of_degraded_grids() {
     let of = |spec: &str| {
         let fabric = Fabric::parse(spec).unwrap();
-        lower_bound(&fabric, &unit_system(), Collective::new(Kind::AllToAll), 64_000).unwrap()
+        lower_bound(&fabric, &unit_system(), Collective::new(Kind::AllToAll), 64_000, None).unwrap()
     };
     // The middle of 4x4: 8 * 8 pairs of 4000 B over 4 links, or 3.
     assert_eq!((of("mesh:4x4").time_ps, of("mesh:4x4,drop=5-6").time_ps), (64_000_000, 85_333_333));
@@ -162,14 +163,14 @@ fn all_to_all_of_degraded_grids() {
     links.iter_mut().for_each(|link| link.speed_permille = 500);
     links.extend(both_ways(&(0..16).map(|rank| (rank, 16 + rank % 2)).collect::<Vec<_>>()));
     let boxes = graph(&[&[true; 16][..], &[false; 2]].concat(), links).unwrap();
-    let bound = lower_bound(&boxes, &unit_system(), Collective::new(Kind::AllToAll), 64_000).unwrap();
+    let bound = lower_bound(&boxes, &unit_system(), Collective::new(Kind::AllToAll), 64_000, None).unwrap();
     assert_eq!((bound.time_ps, bound.binding), (2 * 8 * 8 * 4_000_000, "cut"));
 }
 
 #[test]
 fn meshes_by_hand() {
     let mesh = grid("t", DimensionShape::Line, &[4, 8]).unwrap();
-    let of = |kind| lower_bound(&mesh, &unit_system(), Collective::new(kind), 32_000).unwrap();
+    let of = |kind| lower_bound(&mesh, &unit_system(), Collective::new(kind), 32_000, None).unwrap();
     // A corner: 31/32 of the data over two links.
     assert_eq!(of(Kind::AllGather).cut_ps, 15_500_000);
     // The middle of the long side: 16 * 16 pairs of 1000 B over 4 links.
@@ -178,23 +179,47 @@ fn meshes_by_hand() {
     // 10 hops of one flit.
     assert_eq!(of(Kind::AllReduce).latency_ps, 640_000);
     assert_eq!(
-        lower_bound(&mesh, &unit_system(), Collective { kind: Kind::Reduce, root: 9 }, 1).unwrap().latency_ps,
+        lower_bound(&mesh, &unit_system(), Collective { kind: Kind::Reduce, root: 9 }, 1, None).unwrap().latency_ps,
         512_000
     );
 }
 
 #[test]
-fn packets_cost_their_tail_once() {
+fn packets_are_stored_or_cost_their_tail_once() {
     let line = grid("t", DimensionShape::Line, &[4]).unwrap();
-    let system = System::preset("tto").unwrap();
-    let bound = lower_bound(&line, &system, Collective::new(Kind::AllReduce), 1).unwrap();
-    assert_eq!((bound.latency_ps, bound.binding), ((3 + 16) * 21_000, "latency"));
+    let tto = System::preset("tto").unwrap();
+    let of = |system: &System, fidelity| {
+        let bound = lower_bound(&line, system, Collective::new(Kind::AllReduce), 1, fidelity).unwrap();
+        assert_eq!(bound.binding, "latency");
+        bound.latency_ps
+    };
+    let (stored, cut) = (3 * 17 * 21_000, (3 + 16) * 21_000);
+    assert_eq!(of(&tto, Some(Fidelity::Packet)), stored + 12_000);
+    assert_eq!(of(&tto, Some(Fidelity::AlphaBeta)), cut + 12_000);
+    assert_eq!(of(&tto, Some(Fidelity::Flit)), cut + 3_000);
+    assert_eq!(of(&tto, None), cut + 3_000);
+    let with = |key, text| {
+        let mut system = tto.clone();
+        system.set(key, text).unwrap();
+        of(&system, Some(Fidelity::Packet))
+    };
+    assert_eq!(with("link_switching", "cut-through"), cut + 12_000);
+    assert_eq!(with("link_buffers", "routers"), stored + 12_000);
+    assert_eq!(with("endpoint", "ideal:delay_ns=5"), stored + 5_000);
+}
+
+/// 14 hops of 17 flits of 21 ns; the links need 0.1 us.
+#[test]
+fn little_data_is_a_matter_of_latency() {
+    let (mesh, tto) = (Fabric::parse("mesh:6x10").unwrap(), System::preset("tto").unwrap());
+    let bound = lower_bound(&mesh, &tto, Collective::new(Kind::AllReduce), 4096, Some(Fidelity::Packet)).unwrap();
+    assert_eq!((bound.time_ps, bound.binding), (14 * 357_000 + 12_000, "latency"));
 }
 
 #[test]
 fn sizes_and_roots_out_of_range_are_refused() {
     let line = grid("t", DimensionShape::Line, &[4]).unwrap();
-    let of = |collective, bytes| lower_bound(&line, &unit_system(), collective, bytes);
+    let of = |collective, bytes| lower_bound(&line, &unit_system(), collective, bytes, None);
     for bytes in [0, MAX_BYTES + 1] {
         assert_eq!(of(Collective::new(Kind::AllReduce), bytes).unwrap_err().code, Code::BadSize);
     }
@@ -211,7 +236,7 @@ fn the_smallest_and_largest_sizes_do_not_overflow() {
                 for (id, link) in fabric.links.iter_mut().enumerate() {
                     link.rate = rates[id % rates.len()];
                 }
-                let of = |bytes| lower_bound(&fabric, &system, Collective::new(kind), bytes).unwrap();
+                let of = |bytes| lower_bound(&fabric, &system, Collective::new(kind), bytes, None).unwrap();
                 assert!(of(1).time_ps <= of(MAX_BYTES).time_ps, "{kind:?}");
             }
         }
@@ -224,7 +249,7 @@ fn long_rings_are_bounded_at_once() {
     let ring = grid("t", DimensionShape::Ring, &[4096]).unwrap();
     let found = strength(&ring, &unit_system()).unwrap();
     assert_eq!((found.parts, found.crossing), (4096, 4096));
-    let of = |kind| lower_bound(&ring, &unit_system(), Collective::new(kind), 4096 * 4).unwrap();
+    let of = |kind| lower_bound(&ring, &unit_system(), Collective::new(kind), 4096 * 4, None).unwrap();
     assert_eq!(of(Kind::AllGather).cut_ps, 4095 * 4 * 1_000 / 2);
 }
 
@@ -255,7 +280,7 @@ fn bound_timings() {
             print!("{kind:?} {dims:?} mixed {mixed}: {} parts, strength {:.0?};", found.parts, start.elapsed());
             for collective in Kind::ALL {
                 let start = Instant::now();
-                lower_bound(&fabric, &unit_system(), Collective::new(collective), 1 << 26).unwrap();
+                lower_bound(&fabric, &unit_system(), Collective::new(collective), 1 << 26, None).unwrap();
                 print!(" {} {:.0?}", collective.name(), start.elapsed());
             }
             println!();
@@ -413,7 +438,8 @@ fn naive(fabric: &Fabric, system: &System, collective: Collective, data: &Data) 
         let flits = packets.count * packets.flits;
         let hop = |link: &Link| system.latency_of(link) + flits * system.flit_time(link);
         let path = paths::Paths::new(fabric, false, hop).from(fabric.node_of_rank(from));
-        if bytes == 0 { 0 } else { path[fabric.node_of_rank(to) as usize] as u128 }
+        let handed = u128::from(system.hand_off());
+        if bytes == 0 { 0 } else { path[fabric.node_of_rank(to) as usize] as u128 + handed }
     };
     let part = |from: u32, to: u32| data.part(fabric.ranks(), from as usize, to as usize).1;
     let gather = |root| ranks.clone().map(|rank| message(rank, root, bytes)).sum::<u128>();
@@ -468,7 +494,7 @@ proptest! {
             let expected = cut_by_force(&fabric, &capacities, collective, bytes);
             prop_assert_eq!(found.load.reduced(), expected.reduced(), "{:?}", kind);
             // The links that it names prove it, by way of the cheapest plan at their prices.
-            let bound = lower_bound(&fabric, &unit_system(), collective, bytes).unwrap();
+            let bound = lower_bound(&fabric, &unit_system(), collective, bytes, None).unwrap();
             let task = Task::new(&fabric, collective, bytes);
             let proven = prices::load(&fabric, &capacities, &task, &bound.limit.certificate()).unwrap();
             let rates = [bound.volume_ps, bound.cut_ps, bound.strength_ps.unwrap_or(0), bound.prices_ps.unwrap_or(0)];
@@ -497,7 +523,7 @@ proptest! {
         let system = System::preset(if tto { "tto" } else { "generic" }).unwrap();
         for kind in Kind::ALL {
             let collective = Collective { kind, root: root % fabric.ranks() as u32 };
-            let bound = lower_bound(&fabric, &system, collective, bytes).unwrap();
+            let bound = lower_bound(&fabric, &system, collective, bytes, None).unwrap();
             let time = naive(&fabric, &system, collective, &bytes.into());
             prop_assert!(bound.time_ps as u128 <= time, "{:?}: {:?} against {}", kind, bound, time);
         }
@@ -518,7 +544,7 @@ proptest! {
             let collective = Collective { kind, root: root % fabric.ranks() as u32 };
             let task = Task::new(&fabric, collective, bytes);
             let proven = capacities.time(prices::load(&fabric, &capacities, &task, &certificate).unwrap());
-            let bound = lower_bound(&fabric, &system, collective, bytes).unwrap();
+            let bound = lower_bound(&fabric, &system, collective, bytes, None).unwrap();
             let exact = match kind {
                 Kind::AllReduce | Kind::AllToAll => naive(&fabric, &system, collective, &bytes.into()) as u64,
                 _ if fabric.has_switches() => naive(&fabric, &system, collective, &bytes.into()) as u64,
@@ -552,7 +578,7 @@ proptest! {
         }
         prop_assert_eq!(volume::volume(&fabric, &capacities, &task).bytes, volume);
         let system = System::preset(if tto { "tto" } else { "generic" }).unwrap();
-        let bound = lower_bound(&fabric, &system, collective, matrix).unwrap();
+        let bound = lower_bound(&fabric, &system, collective, matrix, None).unwrap();
         let time = naive(&fabric, &system, collective, &data);
         prop_assert!(bound.time_ps as u128 <= time, "{:?} against {}", bound, time);
     }
@@ -567,7 +593,7 @@ proptest! {
         let collective = Collective::new(Kind::AllToAll);
         let matrix = Matrix::new(&vec![vec![4 * words; ranks]; ranks]).unwrap();
         let [even, plain] = [Data::from(matrix), Data::from(4 * words * ranks as u64)]
-            .map(|data| lower_bound(&fabric, &system, collective, data).unwrap());
+            .map(|data| lower_bound(&fabric, &system, collective, data, None).unwrap());
         // Prices are only looked for where shards are equal.
         let of = |bound: Bound| (bound.volume_ps, bound.cut_ps, bound.latency_ps);
         prop_assert_eq!(of(even), of(plain));
@@ -580,7 +606,7 @@ proptest! {
         let system = unit_system();
         let bytes = packets * system.packet.payload_bytes;
         for kind in [Kind::AllReduce, Kind::Broadcast, Kind::Reduce] {
-            let bound = lower_bound(&line, &system, Collective::new(kind), bytes).unwrap();
+            let bound = lower_bound(&line, &system, Collective::new(kind), bytes, None).unwrap();
             prop_assert_eq!(bound.time_ps, bytes * 1_000);
         }
     }

@@ -43,12 +43,13 @@ impl Kind {
         }
     }
 
-    /// The kind with a command-line name.
+    /// The kind with a command-line name, whose words may be joined by `_` or by nothing: `all_reduce`, `allreduce`.
     ///
     /// # Errors
     /// [`Code::UnknownName`] with the nearest known name.
     pub fn parse(text: &str) -> Result<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+        let letters = |name: &str| name.replace(['-', '_'], "");
+        Kind::ALL.into_iter().find(|kind| letters(kind.name()) == letters(text)).ok_or_else(|| {
             let names = Kind::ALL.map(Kind::name);
             Error::new(
                 Code::UnknownName,
@@ -143,9 +144,11 @@ mod tests {
     #[test]
     fn names_parse_back() {
         for kind in Kind::ALL {
-            assert_eq!(Kind::parse(kind.name()), Ok(kind));
+            for name in [kind.name(), &kind.name().replace('-', "_"), &kind.name().replace('-', "")] {
+                assert_eq!(Kind::parse(name), Ok(kind));
+            }
         }
-        let error = Kind::parse("allreduce").unwrap_err();
+        let error = Kind::parse("allredcue").unwrap_err();
         assert!(error.message.contains("did you mean 'all-reduce'"), "{error}");
     }
 

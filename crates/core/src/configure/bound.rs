@@ -47,9 +47,9 @@ pub fn bound(
     let wide = repeated(fabric.mesh.clone())?;
     // All of a row or column are as near as two of them.
     let near = repeated(grid("rows and columns", DimensionShape::Clique, &aries.sizes.map(|size| size.min(2)))?)?;
-    let of = |fabric: &Fabric| lower_bound(fabric, system, collective, bytes);
+    let of = |fabric: &Fabric| lower_bound(fabric, system, collective, bytes, None);
     let (ports, wide) = (of(&ports)?, of(&wide)?);
-    let near = lower_bound(&near, system, Collective { root: 0, ..collective }, bytes)?;
+    let near = lower_bound(&near, system, Collective { root: 0, ..collective }, bytes, None)?;
     let by_rate = |bound: crate::bound::Bound| bound.strength_ps.unwrap_or(0).max(bound.cut_ps).max(bound.volume_ps);
     let candidates = [(by_rate(ports), "ports"), (by_rate(wide), "wires"), (near.latency_ps, "latency")];
     let largest = candidates.into_iter().fold((0, "ports"), |most, next| if next.0 > most.0 { next } else { most });

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 const KINDS: [&str; 4] = ["drop", "slow", "exclude", "dead"];
 
 /// `intact` with degradations such as `drop=3-4`, `drop=3>4`, `slow=2-3:0.5`, `exclude=5`, `dead=5`;
-/// their numbers are node ids of `intact`. Without dropped links and dead switches, what is left of a product stays one if it is a
+/// their nodes are numbers or names of nodes of `intact`. Without dropped links and dead switches, what is left of a product stays one if it is a
 /// box of it, as a group does; else only slowed links leave more than a plain [`Shape::Graph`].
 pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a str>) -> Result<View> {
     let mut dropped = vec![false; intact.links.len()];
@@ -33,7 +33,7 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
                 }
             }
             "exclude" => excluded[node_of_rank(&intact, value).map_err(place)? as usize] = true,
-            "dead" => dead[node(&intact, value).map_err(place)? as usize] = true,
+            "dead" => dead[intact.node(value).map_err(place)? as usize] = true,
             _ => {
                 let hint = nearest(kind, KINDS);
                 return Err(place(Error::new(
@@ -65,8 +65,8 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
 }
 
 impl Fabric {
-    /// What is left when links (`3-4` both ways, `3>4` one way) or nodes (`40`) have failed; the numbers are those of nodes.
-    /// Ranks that are left are renumbered from 0 without gaps.
+    /// What is left when links (`3-4` both ways, `3>4` one way) or nodes (`40`, `rail0`) have failed, each text one or several
+    /// with commas; nodes are numbers or names. Ranks that are left are renumbered from 0 without gaps.
     ///
     /// # Errors
     /// [`Code::BadSpec`] for a failure that names nothing, or that leaves some rank out of reach.
@@ -74,16 +74,15 @@ impl Fabric {
         if failures.is_empty() {
             return Err(bad("no failure; name a link, as 3-4 or 3>4, or a node, as 40"));
         }
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let item = |failure: &&str| match failure.split_once(['-', '>']) {
-            Some((a, b)) if is_number(a) && is_number(b) => Ok(format!("drop={failure}")),
-            None if is_number(failure) => Ok(format!("dead={failure}")),
-            _ => Err(bad(format!("'{}' names no failure; write 3-4, 3>4 or 40, one at a time", clip(failure)))),
+        let item = |failure: &str| match self.node(failure) {
+            Ok(_) => format!("dead={failure}"),
+            Err(_) if failure.contains(['-', '>']) => format!("drop={failure}"),
+            Err(_) => format!("dead={failure}"),
         };
         // One that is named twice has failed once.
         let mut seen = HashSet::new();
-        let items: Vec<String> =
-            failures.iter().filter(|failure| seen.insert(**failure)).map(item).collect::<Result<_>>()?;
+        let each = failures.iter().flat_map(|text| text.split(','));
+        let items: Vec<String> = each.filter(|failure| seen.insert(*failure)).map(item).collect();
         let name = format!("{},{}", self.name, items.join(","));
         degrade(Fabric { name, ..self.clone() }, items.iter().map(String::as_str))
     }
@@ -91,12 +90,18 @@ impl Fabric {
 
 /// All links of `A-B` (both directions) or `A>B`.
 fn links_between(fabric: &Fabric, text: &str) -> Result<Vec<LinkId>> {
-    let (a, b, both) = match (text.split_once('-'), text.split_once('>')) {
-        (Some((a, b)), _) => (a, b, true),
-        (None, Some((a, b))) => (a, b, false),
-        _ => return Err(bad("names no link; write 3-4 for both directions or 3>4 for one")),
+    // Names may hold a hyphen, too.
+    let splits = || text.match_indices(['>', '-']).map(|(at, mark)| (&text[..at], &text[at + 1..], mark == "-"));
+    let Some(first) = splits().next() else {
+        return Err(bad("names no link; write 3-4 for both directions or 3>4 for one"));
     };
-    let (a, b) = (node(fabric, a)?, node(fabric, b)?);
+    let are_nodes = |(a, b, _): &(&str, &str, bool)| fabric.node(a).is_ok() && fabric.node(b).is_ok();
+    let mut meant = splits().filter(are_nodes);
+    let (a, b, both) = meant.next().unwrap_or(first);
+    if let Some((c, d, _)) = meant.next() {
+        return Err(bad(format!("may be from {a} to {b} or from {c} to {d}; write the numbers of the nodes")));
+    }
+    let (a, b) = (fabric.node(a)?, fabric.node(b)?);
     let joins = |from: NodeId, to: NodeId| {
         let ids = fabric.out_links(from).iter().copied();
         ids.filter(move |&id| fabric.link(id).to == to)
@@ -105,38 +110,22 @@ fn links_between(fabric: &Fabric, text: &str) -> Result<Vec<LinkId>> {
     if both {
         ids.extend(joins(b, a));
     }
-    if ids.is_empty() {
-        let near: Vec<String> = fabric.neighbours(a).iter().take(8).map(NodeId::to_string).collect();
-        let near = if near.is_empty() { "none".to_string() } else { near.join(", ") };
-        return Err(bad(format!("no link from {a} to {b}; node {a} has links to {near}")));
-    }
-    Ok(ids)
+    if ids.is_empty() { Err(fabric.no_link(a, b)) } else { Ok(ids) }
 }
 
 /// Links and speed of `A-B:FACTOR`.
 fn slowed(fabric: &Fabric, text: &str) -> Result<(Vec<LinkId>, u32)> {
-    let (pair, factor) = text.split_once(':').ok_or_else(|| bad("has no speed factor; write slow=2-3:0.5"))?;
+    let (pair, factor) = text.rsplit_once(':').ok_or_else(|| bad("has no speed factor; write slow=2-3:0.5"))?;
     let factor = parse_decimal(factor).ok_or_else(|| bad("the speed factor is not a number such as 0.5"))?;
     Ok((links_between(fabric, pair)?, link::permille(factor)?))
 }
 
 /// A node that has a rank to lose.
 fn node_of_rank(fabric: &Fabric, text: &str) -> Result<NodeId> {
-    let id = node(fabric, text)?;
+    let id = fabric.node(text)?;
     match fabric.nodes[id as usize].rank {
         Some(_) => Ok(id),
         None => Err(bad(format!("node {id} has no rank to exclude; use dead={id} to remove a switch"))),
-    }
-}
-
-fn node(fabric: &Fabric, text: &str) -> Result<NodeId> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if !digits {
-        return Err(bad(format!("'{}' is not a node number", clip(text))));
-    }
-    match text.parse::<NodeId>() {
-        Ok(id) if (id as usize) < fabric.nodes.len() => Ok(id),
-        _ => Err(bad(format!("there is no node {}; nodes are 0 to {}", clip(text), fabric.nodes.len() - 1))),
     }
 }
 
@@ -147,6 +136,7 @@ fn bad(why: impl AsRef<str>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::{Link, Node};
 
     fn parse(spec: &str) -> Fabric {
         Fabric::parse(spec).unwrap_or_else(|error| panic!("{error}"))
@@ -161,6 +151,34 @@ mod tests {
         assert_eq!(one.links.len(), 7);
         assert!(one.link_between(0, 1).is_none() && one.link_between(1, 0).is_some());
         assert_eq!(parse("dgx1v,drop=2-3").links.len(), 44); // both parallel links
+    }
+
+    #[test]
+    fn nodes_have_names() {
+        let by_name = |spec: &str, same: &str| {
+            let [mut fabric, same] = [spec, same].map(|spec| Fabric::parse(spec).unwrap());
+            fabric.name.clone_from(&same.name);
+            assert_eq!(fabric, same, "{spec}");
+        };
+        let id = |fabric: &Fabric, name| fabric.node(name).unwrap();
+        let boxes = parse("dgx-h100:2");
+        let (gpu, rail) = (id(&boxes, "gpu0.0"), id(&boxes, "rail0"));
+        by_name("dgx-h100:2,drop=gpu0.0-rail0", &format!("dgx-h100:2,drop={gpu}-{rail}"));
+        by_name("dgx-h100:2,slow=rail0>gpu0.0:0.5", &format!("dgx-h100:2,slow={rail}>{gpu}:0.5"));
+        by_name("dgx-h100:2,exclude=gpu0.0", &format!("dgx-h100:2,exclude={gpu}"));
+        let failed = |failures: &[&str]| boxes.failed(failures).unwrap().fabric;
+        assert_eq!(failed(&["rail0,gpu0.1-rail1"]), failed(&["rail0", "gpu0.1-rail1"]));
+        assert_eq!(failed(&["rail0"]).name, "dgx-h100:2,dead=rail0");
+        // Names with a hyphen.
+        let names = ["0", "a", "b-c", "a-b", "c"];
+        let mut nodes = names.map(|name| Node::switch(name, [])).to_vec();
+        (nodes[0].rank, nodes[1].rank) = (Some(0), Some(1));
+        let links = (0..5).flat_map(|id| [Link::new(id, (id + 1) % 5, ""), Link::new((id + 1) % 5, id, "")]).collect();
+        let ring = Fabric::new("ring", Shape::Graph, nodes, links).unwrap();
+        assert_eq!(links_between(&ring, "b-c-a-b").unwrap().len(), 2);
+        assert_eq!(links_between(&ring, "a-b>b-c").unwrap().len(), 1);
+        let error = links_between(&ring, "a-b-c").unwrap_err();
+        assert!(error.message.contains("may be from a to b-c or from a-b to c"), "{error}");
     }
 
     #[test]
@@ -188,7 +206,9 @@ mod tests {
             ("mesh:2x2,drop=0-3", "no link from 0 to 3; node 0 has links to 2, 1"),
             ("mesh:2x2,drop=0-9", "there is no node 9; nodes are 0 to 3"),
             ("mesh:2x2,drop=0-99999999999", "there is no node 99999999999"),
-            ("mesh:2x2,drop=+0-1", "'+0' is not a node number"),
+            ("mesh:2x2,drop=+0-1", "there is no node '+0'; nodes are 0 to 3"),
+            ("dgx-h100:2,drop=gpu0.0-rial0", "there is no node 'rial0'; did you mean 'rail0'?"),
+            ("dgx-h100:2,drop=gpu0.0-rail1", "no link from 0 to"),
             ("mesh:2x2,drop=3", "names no link"),
             ("mesh:2x2,drop", "names no link"),
             ("mesh:2x2,slow=0-1", "has no speed factor"),

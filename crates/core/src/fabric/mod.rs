@@ -22,8 +22,8 @@ pub mod switch;
 mod tpu;
 mod view;
 
-use crate::error::{Code, Error, Result};
-use crate::units::Rate;
+use crate::error::{Code, Error, Result, nearest};
+use crate::units::{Rate, clip};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -251,6 +251,30 @@ impl Fabric {
         self.rank_nodes[rank as usize]
     }
 
+    /// The node with a number, or with a name.
+    ///
+    /// # Errors
+    /// [`Code::BadSpec`] with the nearest name for what is none, or the name of several.
+    pub fn node(&self, text: &str) -> Result<NodeId> {
+        let bad = |why: String| Err(Error::new(Code::BadSpec, why));
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let number = text.parse::<NodeId>().ok().filter(|&id| (id as usize) < self.nodes.len());
+            return number.map_or_else(
+                || bad(format!("there is no node {}; nodes are 0 to {}", clip(text), self.nodes.len() - 1)),
+                Ok,
+            );
+        }
+        let mut named = (0..).zip(&self.nodes).filter(|(_, node)| node.name == text);
+        match (named.next(), named.next()) {
+            (Some((id, _)), None) => Ok(id),
+            (Some(_), Some(_)) => bad(format!("several nodes are named {}; give the number of one", clip(text))),
+            (None, _) => {
+                let hint = nearest(text, self.nodes.iter().map(|node| &*node.name));
+                bad(format!("there is no node '{}'{hint}; nodes are 0 to {}", clip(text), self.nodes.len() - 1))
+            }
+        }
+    }
+
     /// Links that leave `node`, in insertion order.
     pub fn out_links(&self, node: NodeId) -> &[LinkId] {
         &self.out[node as usize]
@@ -264,6 +288,13 @@ impl Fabric {
     /// The first link from `from` to `to`, if they are neighbours.
     pub fn link_between(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
         self.out_links(from).iter().copied().find(|&id| self.link(id).to == to)
+    }
+
+    /// That no link joins two nodes.
+    pub fn no_link(&self, from: NodeId, to: NodeId) -> Error {
+        let near: Vec<String> = self.neighbours(from).iter().take(8).map(NodeId::to_string).collect();
+        let near = if near.is_empty() { "none".to_string() } else { near.join(", ") };
+        Error::new(Code::BadSpec, format!("no link from {from} to {to}; node {from} has links to {near}"))
     }
 
     /// Links of all pairs of nodes that several join in one direction, by their ends. O(links).

@@ -68,7 +68,7 @@ impl Fabric {
     /// for each kind of its links: `dgx-h100:2@370+48`. Degradations: `drop=A-B` (both directions, all parallel links),
     /// `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of a link counts), `exclude=A`
     /// (only forwards; other ranks are renumbered), `dead=A` (loses its
-    /// links too); numbers are node ids of the intact fabric. All but `slow` leave a
+    /// links too); nodes are numbers or names of the intact fabric. All but `slow` leave a
     /// [`super::Shape::Graph`].
     ///
     /// # Errors

@@ -27,6 +27,8 @@ pub struct Builder<'a> {
     /// Whether sums wait at their receivers for what was stored there before: needed where data pass by a rank that
     /// has not yet added its own.
     pub hold_sums: bool,
+    /// Whether transfers keep the numbers that they were given, in whatever order they are served.
+    pub keep_numbers: bool,
     /// The schedule under construction; its attributes may be set directly.
     pub schedule: Schedule,
 }
@@ -62,6 +64,7 @@ impl<'a> Builder<'a> {
             hops: 0,
             waits: false,
             hold_sums: false,
+            keep_numbers: false,
             schedule: Schedule {
                 schema: Schedule::SCHEMA.into(),
                 algorithm: algorithm.into(),
@@ -136,7 +139,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds a transfer along a minimal route, and returns its number until [`Builder::finish`] sorts them. Parallel links on it act as
+    /// Adds a transfer along a minimal route, and returns its number, at least until [`Builder::finish`] sorts them. Parallel links on it act as
     /// one channel, unless another transfer is given one of them.
     ///
     /// # Errors
@@ -273,7 +276,7 @@ impl<'a> Builder<'a> {
         transfers.sort_by_cached_key(|t| (t.phase, t.step));
     }
 
-    /// Sorts transfers into schedule order, derives dependencies and checks ranges.
+    /// Sorts transfers into schedule order unless they keep their numbers, derives dependencies and checks ranges.
     ///
     /// Complexity: O(lane transfers * mean fan-in).
     ///
@@ -284,7 +287,9 @@ impl<'a> Builder<'a> {
         self.schedule.bundled_links = together.map(|parallel| parallel.first).collect();
         self.schedule.bundled_links.sort_unstable();
         self.schedule.check(self.fabric)?;
-        self.sort();
+        if !self.keep_numbers {
+            self.sort();
+        }
         let schedule = &mut self.schedule;
         let by_lane = schedule.transfers_by_lane();
         // Writes each rank has received of the current lane since it was last overwritten.

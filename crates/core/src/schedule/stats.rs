@@ -1,9 +1,8 @@
 //! Figures of a schedule that need no simulation.
 
 use super::{Lane, Op, Schedule, Transfer};
-use crate::fabric::{Fabric, LinkId};
-use crate::system::System;
-use crate::units::{Bytes, Picos};
+use crate::fabric::Fabric;
+use crate::units::Bytes;
 use crate::watch::interruptible;
 use serde::Serialize;
 
@@ -40,26 +39,6 @@ pub struct Stats {
 }
 
 impl Schedule {
-    /// Time in picoseconds for which its busiest link is at work, header flits included: no run in packets or flits
-    /// is shorter. O(hops of all transfers).
-    pub fn busiest_link(&self, fabric: &Fabric, system: &System) -> Picos {
-        let channels = self.channels(fabric);
-        let mut flits = vec![0u64; fabric.links.len()];
-        for transfer in interruptible(&self.transfers) {
-            let packets = system.packets(self.message_bytes(transfer));
-            let each = packets.count.saturating_mul(packets.flits).saturating_mul(self.chunks(transfer));
-            for &link in &transfer.route {
-                let sum = &mut flits[channels.first_of(link) as usize];
-                *sum = sum.saturating_add(each);
-            }
-        }
-        let time = |(first, &flits): (LinkId, &u64)| {
-            let links = channels.links(first).iter().map(|&id| fabric.link(id));
-            flits.saturating_mul(system.channel_ticks(links, 0))
-        };
-        (0..).zip(&flits).map(time).max().unwrap_or(0)
-    }
-
     /// Bytes of memory that its transfers take, about.
     pub fn memory_bytes(&self) -> usize {
         self.transfers.len() * size_of::<Transfer>() + self.lanes.len() * size_of::<Lane>()

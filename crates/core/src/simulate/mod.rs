@@ -36,6 +36,7 @@ pub use crate::watch::Progress;
 pub(crate) use clock::Ticks;
 use energy::PowerRates;
 pub(crate) use machine::{Machine, Shortcuts};
+pub use network::Least;
 pub(crate) use network::Network;
 use network::{AlphaBeta, Flit, Packet, Routed};
 pub(crate) use plan::Plan;

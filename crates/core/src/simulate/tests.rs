@@ -145,7 +145,7 @@ fn any_rate_is_met() {
         let schedule = transfers(&fabric, bytes, &[(Op::Copy, 0, 1, 0)]);
         let exact = flits * 64e3 / gb_per_s + 15_000.0;
         let collective = Collective::new(Kind::Broadcast);
-        let bound = crate::bound::lower_bound(&fabric, &generic, collective, bytes).unwrap().time_ps;
+        let bound = crate::bound::lower_bound(&fabric, &generic, collective, bytes, None).unwrap().time_ps;
         for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
             let result = simulate(&fabric, &schedule, &generic, fidelity, &mut |_| true).unwrap();
             let time = result.time_ps as f64;

@@ -147,7 +147,7 @@ fn check(fabric: &Fabric, collective: Collective) {
     // Without switches nothing is left out but plans of small shares.
     assert!(found.time <= found.least * 1.0041, "{name}: {} {}", found.time, found.least);
     let bytes = 1u64 << 40;
-    let bound = lower_bound(fabric, &system, collective, bytes).unwrap();
+    let bound = lower_bound(fabric, &system, collective, bytes, None).unwrap();
     let [cut, strength] = [bound.cut_ps, bound.strength_ps.unwrap_or(0)].map(|time| time as f64 / bytes as f64);
     assert!(found.time >= cut.max(strength) * (1.0 - 1e-6), "{name}: {} under {bound:?}", found.time);
     match kind {
@@ -217,7 +217,7 @@ fn paths_carry_what_a_matrix_says() {
         let least = found.least * matrix.most() as f64;
         assert!((cost / least - 1.0).abs() < 1e-6, "{spec}: prices prove {cost}, not {least}");
         assert!(found.time <= found.least * 1.0041, "{spec}: {} {}", found.time, found.least);
-        let bound = lower_bound(&fabric, &system, collective, matrix).unwrap();
+        let bound = lower_bound(&fabric, &system, collective, matrix, None).unwrap();
         assert!(time >= bound.cut_ps.max(bound.volume_ps) as f64 * (1.0 - 1e-6), "{spec}: {time} under {bound:?}");
     }
 }

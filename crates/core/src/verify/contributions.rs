@@ -40,7 +40,7 @@ pub fn check(
         }
         holdings.start(lane);
         for turn in held.turns(list) {
-            holdings.turn(lane, list[turn.at as usize], turn, &mut repeats)?;
+            holdings.turn(lane, list, turn, &mut repeats)?;
         }
         followed(lane, &repeats);
         repeats.clear();
@@ -48,7 +48,10 @@ pub fn check(
             if holdings.complete(rank) || gaps.contains(&(lane as LaneId, rank)) {
                 continue;
             }
-            return text::not_proven(holdings.shortfall(lane, rank));
+            let missing = holdings.missing(lane, rank);
+            let other = missing.iter().find(|&&other| other != rank).unwrap_or(&missing[0]);
+            let why = Trail::new(schedule, *other, list, None).why_not_at(rank);
+            return text::not_proven(format!("{}; {why}", holdings.shortfall(lane, rank)));
         }
         for &(_, rank) in gaps.range((lane as LaneId, 0)..=(lane as LaneId, u32::MAX)) {
             let lane_text = text::lane(schedule, lane);
@@ -159,11 +162,12 @@ impl<'a> Holdings<'a> {
     }
 
     /// Reads or applies a transfer, or both; notes copies that bring nothing new.
-    fn turn(&mut self, lane: usize, id: TransferId, turn: Turn, repeats: &mut Vec<TransferId>) -> Result<()> {
+    fn turn(&mut self, lane: usize, list: &[TransferId], turn: Turn, repeats: &mut Vec<TransferId>) -> Result<()> {
+        let id = list[turn.at as usize];
         let from = self.schedule.transfers[id as usize].from as usize;
         match (turn.reads, turn.applies) {
             (true, true) => {
-                if self.apply(lane, id)? {
+                if self.apply(lane, list, id)? {
                     repeats.push(id);
                 }
             }
@@ -172,7 +176,7 @@ impl<'a> Holdings<'a> {
             (false, _) => {
                 let sent = self.under_way.remove(&id).expect("it was read before");
                 let own = std::mem::replace(&mut self.sets[from], sent);
-                let applied = self.apply(lane, id);
+                let applied = self.apply(lane, list, id);
                 self.sets[from] = own;
                 applied?;
             }
@@ -181,7 +185,7 @@ impl<'a> Holdings<'a> {
     }
 
     /// Applies a transfer; whether it is a copy that brings nothing new.
-    fn apply(&mut self, lane: usize, id: TransferId) -> Result<bool> {
+    fn apply(&mut self, lane: usize, list: &[TransferId], id: TransferId) -> Result<bool> {
         let schedule = self.schedule;
         let transfer = &schedule.transfers[id as usize];
         let fail = |rank: u32, what: String, other: String| {
@@ -194,7 +198,13 @@ impl<'a> Holdings<'a> {
             return fail(transfer.to, what, format!("from rank {}", transfer.from));
         }
         if !self.reduces && self.sets[transfer.from as usize].is_clear() {
-            return fail(transfer.from, "sends data it does not have".into(), format!("to rank {}", transfer.to));
+            let origin = self.origin(lane);
+            let why = Trail::new(schedule, origin, list, Some(id)).why_not_at(transfer.from);
+            return fail(
+                transfer.from,
+                "sends data it does not have".into(),
+                format!("to rank {}; {why}", transfer.to),
+            );
         }
         if self.written_by[transfer.to as usize].replace(id).is_none() {
             self.touched.push(transfer.to);
@@ -213,28 +223,86 @@ impl<'a> Holdings<'a> {
             && let Some(rank) = from.intersection(to).next()
         {
             let what = format!("contribution of rank {rank} is counted twice");
-            return fail(transfer.to, what, format!("from rank {}", transfer.from));
+            let trail = Trail::new(schedule, rank as u32, list, Some(id));
+            let first = match trail.came[transfer.to as usize] {
+                Some(first) => format!(", as it had come with {}", text::transfer(schedule, first)),
+                None => String::new(),
+            };
+            return fail(transfer.to, what, format!("from rank {}{first}", transfer.from));
         }
         to.union_with(from);
         Ok(false)
     }
 
+    /// The ranks whose data an incomplete rank ends without.
+    fn missing(&self, lane: usize, rank: u32) -> Vec<u32> {
+        if !self.reduces {
+            return vec![self.origin(lane)];
+        }
+        let holds = |other: u32| self.sets[rank as usize].contains(other as usize);
+        (0..self.schedule.ranks).filter(|&other| self.takes_part[other as usize] && !holds(other)).collect()
+    }
+
     /// What an incomplete rank ends without.
     fn shortfall(&self, lane: usize, rank: u32) -> String {
-        let missing: Vec<u32> = if self.reduces {
-            let holds = |other: u32| self.sets[rank as usize].contains(other as usize);
-            let all = 0..self.schedule.ranks;
-            all.filter(|&other| self.takes_part[other as usize] && !holds(other)).collect()
-        } else {
-            vec![self.origin(lane)]
-        };
         let what = if self.reduces { "contribution" } else { "data" };
-        let (lane, missing) = (text::lane(self.schedule, lane), text::ranks(&missing));
+        let missing = text::ranks(&self.missing(lane, rank));
+        let lane = text::lane(self.schedule, lane);
         let last = match self.written_by[rank as usize] {
             Some(id) => format!("last written in {} (transfer {id})", text::moment(self.schedule, id)),
             None => "never written".into(),
         };
         format!("rank {rank} ends without the {what} of {missing} in {lane}, {last}")
+    }
+}
+
+/// Where what a rank had at the start has gone within a lane, followed once more for a counter-example.
+struct Trail<'a> {
+    schedule: &'a Schedule,
+    of: u32,
+    holds: Vec<bool>,
+    /// The transfer with which it came to each rank last, and the one that overwrote it there since.
+    came: Vec<Option<TransferId>>,
+    gone: Vec<Option<TransferId>>,
+    /// Where it came last.
+    last: u32,
+}
+
+impl<'a> Trail<'a> {
+    /// Up to a transfer, or to the end.
+    fn new(schedule: &'a Schedule, of: u32, list: &[TransferId], until: Option<TransferId>) -> Self {
+        let ranks = schedule.ranks as usize;
+        let (holds, came, gone) = (vec![false; ranks], vec![None; ranks], vec![None; ranks]);
+        let mut trail = Trail { schedule, of, holds, came, gone, last: of };
+        trail.holds[of as usize] = true;
+        for &id in list.iter().take_while(|&&id| Some(id) != until) {
+            let transfer = &schedule.transfers[id as usize];
+            let (brings, to) = (trail.holds[transfer.from as usize], transfer.to as usize);
+            if brings && !trail.holds[to] {
+                (trail.holds[to], trail.came[to], trail.gone[to], trail.last) = (true, Some(id), None, transfer.to);
+            } else if !brings && trail.holds[to] && transfer.op == Op::Copy {
+                (trail.holds[to], trail.gone[to]) = (false, Some(id));
+            }
+        }
+        trail
+    }
+
+    /// Why a rank does not hold it: what overwrote it, there or where it came last, or who does not send it on.
+    fn why_not_at(&self, rank: u32) -> String {
+        let at = if self.gone[rank as usize].is_some() { rank } else { self.last };
+        let what = if self.schedule.collective.kind.reduces() { "contribution" } else { "data" };
+        let since = match self.came[at as usize] {
+            Some(id) => format!("after {} (transfer {id})", text::moment(self.schedule, id)),
+            None => "from the start".into(),
+        };
+        let held = format!("the {what} of rank {} is last held by rank {at}, {since}", self.of);
+        let overwritten =
+            self.gone[at as usize].map(|id| format!("{} overwrites it", text::transfer(self.schedule, id)));
+        match overwritten {
+            Some(what) if at == rank => format!("{held}, and {what}"),
+            Some(what) => format!("{held}, and nobody sends it on before {what}"),
+            None => format!("{held}, and nobody sends it on to rank {rank}"),
+        }
     }
 }
 
@@ -275,12 +343,20 @@ mod tests {
         let id = tree.transfers.iter().position(|t| t.op == Op::Copy && t.to == 3).unwrap();
         assert_has(
             &broken(&tree, |s| drop(s.transfers.remove(id))),
-            &["rank 3 ends without the contribution of ranks 0, 1, 2 in lane 0 (bytes 0..64), never written"],
+            &[
+                "rank 3 ends without the contribution of ranks 0, 1, 2 in lane 0 (bytes 0..64), never written",
+                "; the contribution of rank 0 is last held by rank ",
+                ", and nobody sends it on to rank 3",
+            ],
         );
         let id = tree.transfers.iter().position(|t| t.from == 3).unwrap();
         assert_has(
             &broken(&tree, |s| drop(s.transfers.remove(id))),
-            &["rank 0 ends without the contribution of rank 3 in lane 0", "last written in phase 'reduce' step"],
+            &[
+                "rank 0 ends without the contribution of rank 3 in lane 0",
+                "last written in phase 'reduce' step",
+                "the contribution of rank 3 is last held by rank 3, from the start, and nobody sends it on before transfer ",
+            ],
         );
     }
 

@@ -101,10 +101,10 @@ fn verify_steps(schedule: &Schedule, watch: Watch) -> Result<Proof> {
     let (mut races, mut race) = (Races::new(schedule), Ok(()));
     let mut gaps = contributions::check(schedule, &by_lane, watch, &mut |lane, repeats| {
         if race.is_ok() {
-            race = races.check(lane, &by_lane[lane], repeats);
+            race = races.follow(lane, &by_lane[lane], repeats);
         }
     })?;
-    match race {
+    match race.and_then(|()| races.finish()) {
         Err(_) if schedule.known_race => gaps = "sends data before it has arrived (a known race)".into(),
         Ok(()) if schedule.known_race => {
             let what = "it is said to have a data race, but has none; clear known_race";

@@ -104,7 +104,7 @@ fn check(fabric: &Fabric, schedule: &Schedule, system: &System, fidelities: &[Fi
         assert_eq!(energy.per_link.iter().sum::<u128>(), energy.links, "{what}");
         assert_eq!(energy.parts().iter().map(|part| part.1).sum::<u128>() + energy.idle, energy.total(), "{what}");
         assert_eq!(*dynamic.get_or_insert(energy.dynamic()), energy.dynamic(), "{what} {fidelity:?}");
-        let time_ps = bound::of_schedule(fabric, system, schedule).unwrap().time_ps;
+        let time_ps = bound::of_schedule(fabric, system, schedule, None).unwrap().time_ps;
         let least = bound::least_energy(fabric, system, schedule, time_ps).unwrap();
         assert!(least <= energy.total(), "{what} {fidelity:?}: {} aJ, bound {least}", energy.total());
         // What was recorded over time is all of it, but for rounding: of flits to whole cycles, of their shares among parallel

@@ -30,7 +30,7 @@ fn done(fabric: &Fabric, kind: Kind, bytes: u64, spec: &str) -> Option<(Schedule
     assert_eq!(schedule.group, fabric.members().unwrap_or_default());
     assert!(verify(fabric, &schedule).unwrap().complete, "{spec} on {}", fabric.name);
     (0..2).for_each(|seed| check_by_execution(&schedule, Some(seed)).unwrap());
-    let bound = of_schedule(fabric, &system, &schedule).unwrap();
+    let bound = of_schedule(fabric, &system, &schedule, None).unwrap();
     let time = |fidelity| simulate(fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
     let times: Vec<u64> = Fidelity::ALL.iter().map(|&(_, fidelity)| time(fidelity)).collect();
     assert!(times.iter().all(|&time| time >= bound.time_ps && bound.time_ps > 0), "{spec} on {}", fabric.name);
@@ -137,7 +137,7 @@ fn hierarchical_comes_near_the_bound_of_any_order() {
         let moved = 2.0 * bytes as f64 * (1.0 - 1.0 / topology.npus() as f64) * 65.0 / 64.0;
         let bound = moved / (topology.total_rate() as f64 * advise(topology).utilization_bound) * 1e12;
         let share = bound / time as f64;
-        let links = of_schedule(&fabric, &system, &schedule).unwrap().time_ps as f64 / time as f64;
+        let links = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps as f64 / time as f64;
         println!(
             "{spec}: {share:.4} of the bound of orders, {links:.4} of that of links, {} transfers",
             schedule.transfers.len()

@@ -47,12 +47,14 @@ fn bounds() {
     let system = System::default();
     for kind in [Kind::AllReduce, Kind::AllToAll, Kind::AllGather, Kind::Broadcast] {
         for fabric in [&mesh, &clique] {
-            ends(&fabric.name, fabric.ranks() / 8, || lower_bound(fabric, &system, Collective::new(kind), 1 << 20))
-                .unwrap();
+            ends(&fabric.name, fabric.ranks() / 8, || {
+                lower_bound(fabric, &system, Collective::new(kind), 1 << 20, None)
+            })
+            .unwrap();
         }
     }
     let optimal = schedule(&mesh, Kind::AllReduce, "optimal");
-    ends("of a schedule", 8, || of_schedule(&mesh, &system, &optimal)).unwrap();
+    ends("of a schedule", 8, || of_schedule(&mesh, &system, &optimal, None)).unwrap();
     ends("certified", 8, || certified(&mesh, &system, &optimal)).unwrap();
 }
 

@@ -44,8 +44,8 @@ fn done(fabric: &Fabric, system: &str, matrix: &Matrix) {
         for seed in [None, Some(1)] {
             check_by_execution(&schedule, seed).unwrap_or_else(|error| panic!("{error}: {}", name()));
         }
-        let bound = of_schedule(fabric, &system, &schedule).unwrap();
-        assert_eq!(bound, lower_bound(fabric, &system, EXCHANGE, matrix.clone()).unwrap(), "{}", name());
+        let bound = of_schedule(fabric, &system, &schedule, None).unwrap();
+        assert_eq!(bound, lower_bound(fabric, &system, EXCHANGE, matrix.clone(), None).unwrap(), "{}", name());
         ends_within_bounds(fabric, &system, &schedule, &FIDELITIES, &name);
     }
 }
@@ -101,7 +101,7 @@ fn even_matrices_are_buffers() {
         let direct = built(&fabric, &system, &even, "direct");
         // Prices are only looked for where shards are equal.
         let bounds = |schedule| {
-            let bound = of_schedule(&fabric, &system, schedule).unwrap();
+            let bound = of_schedule(&fabric, &system, schedule, None).unwrap();
             (bound.volume_ps, bound.cut_ps, bound.latency_ps)
         };
         assert_eq!(bounds(&direct), bounds(&plain), "{spec}");
@@ -131,7 +131,7 @@ fn what_cannot_do_it_says_so() {
     let refused = |collective, spec: &str| {
         let fabric = Fabric::parse(spec).unwrap();
         let error = algorithm::build(&fabric, &system, collective, four.clone(), "direct").unwrap_err();
-        assert_eq!(lower_bound(&fabric, &system, collective, four.clone()).unwrap_err(), error);
+        assert_eq!(lower_bound(&fabric, &system, collective, four.clone(), None).unwrap_err(), error);
         error.message
     };
     assert_eq!(refused(Collective::new(Kind::AllGather), "ring:4"), "a matrix is for all-to-all, not for all-gather");
@@ -207,7 +207,7 @@ fn energy_keeps_its_bound() {
             )
         };
         let result = run(Order::default()).unwrap();
-        let bound = of_schedule(&fabric, &system, &schedule).unwrap().time_ps;
+        let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps;
         let least: Attojoules = antiphon_core::bound::least_energy(&fabric, &system, &schedule, bound).unwrap();
         let taken = result.energy.unwrap();
         assert!(least <= taken.total(), "{spec}: {least} {taken:?}");

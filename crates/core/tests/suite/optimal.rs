@@ -25,7 +25,7 @@ fn done(fabric: &Fabric, system: &str, collective: Collective, bytes: u64) {
     for seed in [None, Some(1)] {
         check_by_execution(&schedule, seed).unwrap_or_else(|error| panic!("{error}: {}", name()));
     }
-    let bound = of_schedule(fabric, &system, &schedule).unwrap();
+    let bound = of_schedule(fabric, &system, &schedule, None).unwrap();
     let certified =
         certified(fabric, &system, &schedule).unwrap_or_else(|error| panic!("{error}: {}", name())).unwrap();
     let rates = [bound.volume_ps, bound.cut_ps, bound.strength_ps.unwrap_or(0), bound.prices_ps.unwrap_or(0)];
@@ -143,7 +143,7 @@ fn bounds_of_all_reduce_over_links_that_differ_by_direction() {
     let links = both.chain([(3, 2, 75), (3, 0, 175)]).map(link).collect();
     let fabric = Fabric::new("one way", Shape::Graph, nodes, links).unwrap();
     let (system, collective) = (System::preset("ideal").unwrap(), Collective::new(Kind::AllReduce));
-    let bound = lower_bound(&fabric, &system, collective, 1 << 30).unwrap();
+    let bound = lower_bound(&fabric, &system, collective, 1 << 30, None).unwrap();
     assert_eq!(bound.binding, "prices");
     assert!(bound.time_ps as f64 > 1.05 * bound.cut_ps.max(bound.strength_ps.unwrap()) as f64, "{bound:?}");
     assert!(share_ppm(&fabric, collective) >= 998_000);
@@ -222,7 +222,7 @@ fn certificates_that_were_tampered_with() {
 fn packets_do_not_pile_up_behind_switches() {
     let (fabric, system) = (Fabric::parse("dgx-a100:2").unwrap(), System::preset("ideal").unwrap());
     let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::Reduce), 1 << 30, "optimal").unwrap();
-    let bound = of_schedule(&fabric, &system, &schedule).unwrap().time_ps as f64;
+    let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps as f64;
     let result = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
     assert!(bound / result.time_ps as f64 > 0.98, "{}", bound / result.time_ps as f64);
 }
@@ -241,7 +241,7 @@ fn leaves_of_a_reduction_wait_for_credits() {
     let share = |spec: &str| {
         let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::Reduce), 1 << 30, spec).unwrap();
         assert!(verify(&fabric, &schedule).unwrap().complete);
-        let bound = of_schedule(&fabric, &system, &schedule).unwrap().time_ps as f64;
+        let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps as f64;
         bound / simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64
     };
     let [with, without] = ["optimal", "optimal:trees=9"].map(share);

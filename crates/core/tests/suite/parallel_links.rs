@@ -132,7 +132,7 @@ fn bounds_know_channels() {
     for system in ["generic", "tto"].map(|name| System::preset(name).unwrap()) {
         for (bytes, name) in [1, 1000, 100_000].into_iter().flat_map(|bytes| [(bytes, "ring"), (bytes, "direct")]) {
             let schedule = algorithm::build(&fabric, &system, collective, bytes, name).unwrap();
-            let bound = lower_bound(&fabric, &system, collective, bytes).unwrap().time_ps;
+            let bound = lower_bound(&fabric, &system, collective, bytes, None).unwrap().time_ps;
             for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
                 let time = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
                 assert!(time >= bound, "{name} {bytes} {fidelity:?}: {time} {bound}");
@@ -149,7 +149,7 @@ fn unequal_links_of_a_clocked_system_keep_to_the_bound() {
     fabric.links.iter_mut().skip(3).step_by(4).for_each(|link| link.rate = Some(Rate::gb_per_s(243)));
     let (system, collective) = (System::preset("tto").unwrap(), Collective::new(Kind::AllReduce));
     let schedule = algorithm::build(&fabric, &system, collective, 1 << 26, "ring-bi").unwrap();
-    let bound = lower_bound(&fabric, &system, collective, 1 << 26).unwrap().time_ps;
+    let bound = lower_bound(&fabric, &system, collective, 1 << 26, None).unwrap().time_ps;
     for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
         let time = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
         assert!(time >= bound, "{fidelity:?}: {time} {bound}");

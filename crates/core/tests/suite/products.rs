@@ -32,7 +32,7 @@ fn prove(fabric: &Fabric, kind: Kind, bytes: u64, name: &str) -> Option<(Schedul
     if bytes <= MOST_EXECUTED {
         check_by_execution(&schedule, Some(1)).unwrap_or_else(|error| panic!("{what}: {error}"));
     }
-    let bound = lower_bound(fabric, &system, collective, bytes).unwrap().time_ps;
+    let bound = lower_bound(fabric, &system, collective, bytes, None).unwrap().time_ps;
     let time = simulate(fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
     assert!(time >= bound || !schedule.excluded.is_empty(), "{what}: {time} {bound}");
     Some((schedule, time, bound))

@@ -4,6 +4,7 @@
 use crate::common::fuzz::fuzz;
 use crate::common::random_fabric::random_fabric;
 use antiphon_core::algorithm;
+use antiphon_core::bound::of_schedule;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::execute::check_by_execution;
@@ -11,7 +12,7 @@ use antiphon_core::fabric::{Fabric, NodeId, Router};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, Schedule, Transfer};
 use antiphon_core::simulate::{Fidelity, simulate};
-use antiphon_core::system::{Buffering, System};
+use antiphon_core::system::{Buffering, Forwarding, System};
 use antiphon_core::verify::verify;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -208,7 +209,9 @@ fn run(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<&'static
     }
     let mut outcome = "finished";
     let routed = System { buffering: Buffering::Routers, ..system.clone() };
-    let runs = Fidelity::ALL.iter().map(|&(_, fidelity)| (fidelity, system)).chain([(Fidelity::Packet, &routed)]);
+    let cut = System { forwarding: Forwarding::CutThrough, ..system.clone() };
+    let packets = [(Fidelity::Packet, &routed), (Fidelity::Packet, &cut)];
+    let runs = Fidelity::ALL.iter().map(|&(_, fidelity)| (fidelity, system)).chain(packets);
     for (fidelity, system) in runs {
         let in_routers = fidelity == Fidelity::Flit || system.buffering == Buffering::Routers;
         match simulate(fabric, schedule, system, fidelity, &mut |_| true) {
@@ -216,6 +219,10 @@ fn run(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<&'static
                 // Ranks add one message at a time, and all are done when the last chunk is.
                 prop_assert!(result.ranks.iter().all(|row| row.reduce_ps <= row.finish_ps), "{fidelity:?}");
                 prop_assert_eq!(result.last_chunk_ps, result.time_ps, "{:?}", fidelity);
+                // Refused where ranks were moved out of the reach of others.
+                if let Ok(bound) = of_schedule(fabric, system, schedule, Some(fidelity)) {
+                    prop_assert!(result.time_ps >= bound.time_ps, "{:?}: {} {:?}", fidelity, result.time_ps, bound);
+                }
             }
             // The one documented limit: routes that wait for each other in a cycle, and no channels to part them.
             Err(error) if in_routers && error.message.contains("virtual channels are too few") => {

@@ -27,7 +27,7 @@ fn holds(fabric: &Fabric, schedule: &Schedule) -> u64 {
         check_by_execution(schedule, seed).unwrap();
     }
     check_by_threads(schedule, Threads::Pausing(5)).unwrap();
-    let bound = of_schedule(fabric, &system, schedule).unwrap().time_ps;
+    let bound = of_schedule(fabric, &system, schedule, None).unwrap().time_ps;
     let times = [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit].map(|fidelity| {
         let time_ps = simulate(fabric, schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
         assert!(time_ps >= bound);

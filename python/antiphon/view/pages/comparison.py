@@ -21,13 +21,15 @@ from antiphon.results import Bound
 from antiphon.view.pages.energy import Spent, energy_section
 from antiphon.view.pages.page import page_template, time_axis
 from antiphon.view.text import (
-    certified,
+    bound_names,
+    certified_run,
     digits,
     format_bandwidth,
     format_energy,
     format_power,
     format_steps,
     format_time,
+    limit_text,
     platform,
 )
 
@@ -72,7 +74,9 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         energy=format_energy,
         power=format_power,
         steps=format_steps,
-        certified=certified,
+        bound_names=bound_names,
+        limit_text=limit_text,
+        certified_run=certified_run,
     )
     picture = _picture(fabric, comparison.bound)
     ranking = comparison.ranking

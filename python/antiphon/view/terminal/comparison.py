@@ -16,13 +16,14 @@ from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.terminal.energy import energy_rows, print_unknown
 from antiphon.view.text import (
     NO_STEPS,
-    certified,
-    digits,
+    bound_names,
+    certified_run,
     format_bandwidth,
     format_energy,
     format_power,
     format_steps,
     format_time,
+    limit_text,
     platform,
 )
 
@@ -87,13 +88,12 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         note = "Not timed: their busiest links alone take more than five times as long as the best; --all times them."
         console.print(note, soft_wrap=True)
     bound = comparison.bound
-    console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
+    console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound_names(bound)})")
     if bound.limit.text:
-        console.print(f"Limit: {bound.limit.text}", markup=False, soft_wrap=True)
+        console.print(f"Limit: {limit_text(bound)}", markup=False, soft_wrap=True)
     for run in comparison.ranking:
-        if (share := run.result.proof.share_of_optimum) is not None:
-            reached = f"; {digits(100 * (run.reached_share_of_optimum or 0.0))} % are reached"
-            console.print(f"Certificate: {run.label} is at {certified(share)}{reached}", markup=False, soft_wrap=True)
+        if text := certified_run(run):
+            console.print(f"Certificate: {text}", markup=False, soft_wrap=True)
     if any(run.bound_of != ALL_RANKS for run in comparison.runs):
         note = (
             "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."
@@ -125,8 +125,8 @@ def print_best(documents: Sequence[Mapping[str, Any]]) -> None:
     open_console().print(table)
 
 
-def print_run(run: antiphon.Run) -> None:
-    """The figures of one run and its busiest links."""
+def print_run(run: antiphon.Run, fabric: antiphon.Fabric) -> None:
+    """The figures of one run on a fabric and its busiest links."""
     console = open_console()
     result = run.result
     size = size_text(run.bytes, run.matrix_bytes)
@@ -147,7 +147,7 @@ def print_run(run: antiphon.Run) -> None:
     ):
         table.add_row(label, value)
     console.print(table)
-    links = result.links
+    links, names = result.links, fabric.nodes["name"]
     busiest = (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST]
     table = Table(
         right_aligned("Link"),
@@ -160,7 +160,7 @@ def print_run(run: antiphon.Run) -> None:
     for link in busiest:
         table.add_row(
             str(link),
-            f"{links['from'][link]} → {links['to'][link]}",
+            f"{names[links['from'][link]]} → {names[links['to'][link]]}",
             f"{links['utilization'][link]:.1%}",
             f"{links['bytes'][link]:,}",
             f"{links['packets'][link]:,}",
@@ -266,7 +266,7 @@ def _bound_of(run: antiphon.Run) -> str:
     if run.efficiency is None:
         return "none: its ranks share a node"
     whose = {"participants": " for the ranks that take part", "placement": " for its placement"}.get(run.bound_of, "")
-    return f"{format_time(run.bound.time_ns)} ({run.bound.binding}){whose}; reached to {_share(run.efficiency)}"
+    return f"{format_time(run.bound.time_ns)} ({bound_names(run.bound)}){whose}; reached to {_share(run.efficiency)}"
 
 
 def _proof_mark(run: antiphon.Run) -> str:

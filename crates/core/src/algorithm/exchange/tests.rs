@@ -103,7 +103,7 @@ fn at_the_lower_bound() {
         let bytes = if fidelity == Fidelity::Flit { 1 << 20 } else { 256 << 20 };
         for options in ["", ":chunk=1MiB"] {
             let schedule = exchange(&fabric, &system, bytes, &format!("exchange{options}")).unwrap();
-            let bound = of_schedule(&fabric, &system, &schedule).unwrap().time_ps;
+            let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps;
             let time = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
             let share = bound as f64 / time as f64;
             assert!((0.99..=1.0).contains(&share), "{spec}{options}: {share}");
@@ -122,7 +122,7 @@ fn dimensions_of_unlike_rates_are_at_the_bound_too() {
                 link.rate = Some(crate::units::Rate(rates[usize::from(link.dimension == "x")] * 1_000_000_000));
             }
             let schedule = exchange(&fabric, &system, 64 << 20, "exchange").unwrap();
-            let bound = of_schedule(&fabric, &system, &schedule).unwrap().time_ps;
+            let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps;
             let time = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
             let share = bound as f64 / time as f64;
             assert!((0.99..=1.0).contains(&share), "{spec} {sizes:?}, {rates:?}: {share}");

@@ -52,7 +52,12 @@ impl Stages {
         if product.dimensions.is_empty() || !product.dimensions.iter().all(is_whole) {
             return None;
         }
-        let rate = |number: usize| product.dimensions[number].rate.unwrap_or(system.link_rate).0;
+        // Out of a rank: a clique has a link to every other one.
+        let rate = |number: usize| {
+            let along = &product.dimensions[number];
+            let links = if along.shape == DimensionShape::Clique { along.size - 1 } else { 1 };
+            along.rate.unwrap_or(system.link_rate).0.saturating_mul(links as u64)
+        };
         let mut order: Vec<usize> = (0..product.dimensions.len()).collect();
         order.sort_by_key(|&number| Reverse(rate(number)));
         let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) * 2 + system.hand_off();

@@ -487,7 +487,7 @@ impl<'a> Plan<'a> {
 }
 
 /// From the arrival of a message to the start of what waited for it.
-fn hand_off(system: &System) -> Picos {
+pub fn hand_off(system: &System) -> Picos {
     match system.endpoint {
         Endpoint::System => system.hand_off(),
         Endpoint::Ideal(ideal) => ideal.delay_ps,

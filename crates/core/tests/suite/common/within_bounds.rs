@@ -17,10 +17,12 @@ pub fn ends_within_bounds(
     fidelities: &[Fidelity],
     name: &dyn Fn() -> String,
 ) {
-    let bound = of_schedule(fabric, system, schedule).unwrap();
     let certified = certified(fabric, system, schedule).unwrap_or_else(|error| panic!("{error}: {}", name()));
-    let least = certified.map_or(0, |certified| certified.least_ps).max(bound.time_ps);
+    let any = of_schedule(fabric, system, schedule, None).unwrap();
     for &fidelity in fidelities {
+        let bound = of_schedule(fabric, system, schedule, Some(fidelity)).unwrap();
+        assert!(any.time_ps <= bound.time_ps, "{any:?} {bound:?}");
+        let least = certified.map_or(0, |certified| certified.least_ps).max(bound.time_ps);
         match simulate(fabric, schedule, system, fidelity, &mut |_| true) {
             Ok(result) => assert!(result.time_ps >= least, "{fidelity:?} {} {bound:?}: {}", result.time_ps, name()),
             // The one documented limit of routes over switches.

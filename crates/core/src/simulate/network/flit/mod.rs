@@ -15,16 +15,24 @@ use crate::simulate::Fidelity;
 use crate::simulate::clock::Ticks;
 use crate::simulate::endpoints::{Carrier, Endpoints};
 use crate::simulate::flight::Ranking;
-use crate::simulate::plan::Plan;
+use crate::simulate::plan::{self, Plan};
 use crate::simulate::recorder::Traffic;
-use crate::system::Endpoint;
-use crate::system::{RouterModel, Switching};
+use crate::system::{Endpoint, RouterModel, Switching, System};
+use crate::units::Picos;
 
 /// Refuses what the network could not carry.
 fn check(plan: &Plan) -> Result<()> {
     let (router, longest) = (&plan.system.router, longest_packet(plan));
     let most = if router.switching == Switching::CutThrough { router.depth_flits } else { u32::MAX };
     expect_room(longest, most, "cut-through")
+}
+
+/// From the arrival of a message to the start of what waited for it.
+pub fn hand_off(system: &System) -> Picos {
+    match system.endpoint {
+        Endpoint::System => system.router.hand_off_ps,
+        _ => plan::hand_off(system),
+    }
 }
 
 /// See the module: the network behind the interfaces of all ranks.
@@ -66,10 +74,7 @@ impl<'a> Network<'a> for Flit<'a> {
     }
 
     fn hand_off(plan: &Plan) -> Ticks {
-        match plan.system.endpoint {
-            Endpoint::System => plan.clock.ticks(plan.system.router.hand_off_ps),
-            _ => plan.hand_off,
-        }
+        plan.clock.ticks(hand_off(plan.system))
     }
 
     fn next_at(&self) -> Ticks {
