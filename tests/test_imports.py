@@ -42,6 +42,12 @@ def test_nothing_heavy_is_imported_before_it_is_used(code: str) -> None:
     assert not loaded(code) & HEAVY
 
 
+def test_a_short_command_needs_no_tables() -> None:
+    code = "from antiphon.cli import main\ntry:\n    main(['noc', 'ring:4', '--cycles', '500', '--json'])\n"
+    code += "except SystemExit:\n    pass"
+    assert not loaded(code) & (HEAVY - {"antiphon._core", "antiphon.files"})
+
+
 @pytest.mark.parametrize("own", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_NUM_THREADS": "2"}])
 def test_commands_start_no_threads_of_linear_algebra(own: dict[str, str]) -> None:
     code = "import runpy, sys; sys.argv[1:] = ['bound', 'ring:4']\n"

@@ -1,7 +1,11 @@
 //! Bytes, integer picoseconds and rates. Every size a user gives passes through here.
 
 use crate::error::{Code, Error, Result};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Time in integer picoseconds.
 pub type Picos = u64;
@@ -132,6 +136,34 @@ pub fn clip(text: &str) -> String {
     }
 }
 
+/// What JSON says by key, where no key is there twice.
+pub struct ByKey<V>(pub BTreeMap<String, V>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for ByKey<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Entries<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+            type Value = ByKey<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<ByKey<V>, A::Error> {
+                let mut entries = BTreeMap::new();
+                while let Some((key, value)) = map.next_entry::<String, V>()? {
+                    if entries.contains_key(&key) {
+                        return Err(A::Error::custom(format_args!("'{}' is there twice", clip(&key))));
+                    }
+                    entries.insert(key, value);
+                }
+                Ok(ByKey(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
+}
+
 /// What a parser says of a text, of which it may quote much: the beginning, and the end, where the place is.
 pub fn clip_error(error: &impl ToString) -> String {
     let (what, starts) = (error.to_string(), 200);
@@ -153,6 +185,13 @@ mod tests {
         let long = clip_error(&format!("unknown field `{}` at line 1 column 2", "é".repeat(9999)));
         assert_eq!(long.chars().count(), 283);
         assert!(long.starts_with("unknown field `é") && long.ends_with("é` at line 1 column 2"), "{long}");
+    }
+
+    #[test]
+    fn keys_are_there_once() {
+        let read = |text| serde_json::from_str::<ByKey<u32>>(text).map(|ByKey(entries)| entries.len());
+        assert_eq!(read("{\"a\": 1, \"b\": 1}").unwrap(), 2);
+        assert!(read("{\"a\": 1, \"b\": 1, \"a\": 1}").unwrap_err().to_string().contains("'a' is there twice"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use antiphon_core::collective::{self, Data};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::units::{self, Bytes, Picos};
-use numpy::{Element, IntoPyArray, PyReadonlyArray2};
+use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2};
 use pyo3::exceptions::{PyException, PyOverflowError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -96,6 +96,7 @@ impl<'py> FromPyObject<'_, 'py> for Matrix {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        numpy(value.py())?;
         let array: PyReadonlyArray2<u64> = value.extract()?;
         let rows: Vec<Vec<Bytes>> = array.as_array().rows().into_iter().map(|row| row.to_vec()).collect();
         collective::Matrix::new(&rows).map(Matrix).map_err(raise)
@@ -218,6 +219,18 @@ pub fn picos(nanos: f64) -> Picos {
     (nanos * units::PICOS_PER_NANO as f64).round() as Picos
 }
 
+/// numpy, ready for arrays: whoever first makes and borrows one looks it up, and panics if a signal is heard there; an
+/// import raises. Commands that show no table do without.
+pub fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static READY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let ready = READY.get_or_try_init(py, || {
+        let numpy = py.import("numpy")?.unbind();
+        PyArray1::from_slice(py, &[0u8]).readonly();
+        Ok::<_, PyErr>(numpy)
+    })?;
+    Ok(ready.bind(py))
+}
+
 /// Texts that are handed to Python at a time.
 const PIECE: usize = 1 << 16;
 
@@ -231,6 +244,7 @@ impl<'py> Table<'py> {
 
     /// Adds a column; the values are moved into the array, not copied.
     pub fn column<T: Element>(self, name: &str, values: impl Iterator<Item = T>) -> PyResult<Self> {
+        numpy(self.0.py())?;
         let array = values.collect::<Vec<T>>().into_pyarray(self.0.py());
         self.0.set_item(name, array)?;
         Ok(self)
@@ -239,7 +253,7 @@ impl<'py> Table<'py> {
     /// Adds a column of text.
     pub fn text(self, name: &str, values: impl Iterator<Item = String>) -> PyResult<Self> {
         let (py, values) = (self.0.py(), values.collect::<Vec<_>>());
-        let numpy = py.import("numpy")?;
+        let numpy = numpy(py)?;
         let array = |values: &[String]| {
             py.check_signals()?;
             numpy.call_method1("array", (values, "str"))

@@ -1,6 +1,6 @@
 //! Schedules run on arrays: `antiphon.execute`, and one rank at a time for whoever carries the messages.
 
-use crate::convert::{Text, raise};
+use crate::convert::{Text, numpy, raise};
 use crate::heartbeat::{run, run_watched};
 use crate::schedule::Schedule;
 use antiphon_core::error::{Code, Error};
@@ -258,6 +258,7 @@ impl Executor {
     fn own<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let (schedule, input) = (&self.schedule, core::input(&self.schedule, self.number));
         let own = run(py, || Ok(core::numbers(schedule, self.element, self.number, input)))?;
+        numpy(py)?;
         Ok(own.into_pyarray(py))
     }
 

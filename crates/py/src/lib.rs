@@ -28,7 +28,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The native module behind the Python package `antiphon`.
 #[pyo3::pymodule]
 mod _core {
-    use numpy::{PyArray1, PyArrayMethods};
     use pyo3::prelude::*;
 
     #[pymodule_export]
@@ -68,9 +67,6 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // Whoever first makes and borrows an array looks numpy up, and panics if a signal is heard there; an import raises.
-        module.py().import("numpy")?;
-        PyArray1::from_slice(module.py(), &[0u8]).readonly();
         super::system::add_properties(module.py())
     }
 

@@ -83,6 +83,11 @@ impl Pattern {
                     let wrong = |why: &str| {
                         Error::new(Code::BadSpec, format!("traffic hotspot: {why}, not '{}'", clip(option)))
                     };
+                    let key = option.split_once('=').map(|(key, _)| key);
+                    let same = |other: &&str| other.split_once('=').map(|(key, _)| key) == key;
+                    if key.is_some() && options.split(',').filter(same).count() > 1 {
+                        return Err(wrong("every option is given once"));
+                    }
                     match option.split_once('=') {
                         Some(("rank", value)) => {
                             rank = value

@@ -3,11 +3,10 @@
 use super::{Aries, Items};
 use crate::error::{Code, Error, Result};
 use crate::fabric::file::read_text;
-use crate::units::{PICOS_PER_NANO, clip, clip_error};
+use crate::units::{ByKey, PICOS_PER_NANO, clip, clip_error};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::path::Path;
 
 /// Value of the `schema` key.
@@ -24,34 +23,7 @@ struct File {
     #[serde(default)]
     switch_ns: f64,
     /// Lists of pairs by line, and `off`, as in a specification.
-    configurations: Vec<Lines>,
-}
-
-/// A map of which no key is there twice.
-struct Lines(BTreeMap<String, Vec<String>>);
-
-impl<'de> Deserialize<'de> for Lines {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct LinesVisitor;
-        impl<'de> Visitor<'de> for LinesVisitor {
-            type Value = Lines;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("segments by line")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Lines, A::Error> {
-                let mut lines = BTreeMap::new();
-                while let Some((key, pairs)) = map.next_entry::<String, Vec<String>>()? {
-                    if let Some(first) = lines.insert(key, pairs) {
-                        return Err(A::Error::custom(format!("a line is there twice, first with {first:?}")));
-                    }
-                }
-                Ok(Lines(lines))
-            }
-        }
-        deserializer.deserialize_map(LinesVisitor)
-    }
+    configurations: Vec<ByKey<Vec<String>>>,
 }
 
 /// The configurations in a file, and how long a change takes.
@@ -72,7 +44,7 @@ pub fn read(aries: &Aries, path: &Path) -> Result<Items<'static>> {
         return Err(bad(format!("switch_ns {} is not between 0 and 1e12", file.switch_ns)));
     }
     let mut configurations = Vec::new();
-    for (number, Lines(lines)) in file.configurations.iter().enumerate() {
+    for (number, ByKey(lines)) in file.configurations.iter().enumerate() {
         let place = |error: Error| Error { code: Code::BadFile, ..error }.at(format_args!("configurations[{number}]"));
         let items: Vec<String> = lines.iter().map(|(key, pairs)| format!("{key}={}", pairs.join("+"))).collect();
         let read = Items::parse(aries, items.iter().map(String::as_str)).map_err(place)?;

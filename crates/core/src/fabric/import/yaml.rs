@@ -90,6 +90,9 @@ impl Value {
                 None => return Ok(closed),
                 Some(Open { value: Value { content: Content::List(list), .. }, .. }) => list.push(closed),
                 Some(Open { value: Value { content: Content::Map(map), .. }, key, .. }) => match key.take() {
+                    Some(key) if map.iter().any(|(other, _)| *other == key) => {
+                        return Err(place(bad(format!("key '{}' is there twice", clip(&key)))));
+                    }
                     Some(key) => map.push((key, closed)),
                     None => return Err(place(bad("a key that is no text"))),
                 },
@@ -207,6 +210,14 @@ mod tests {
         let d = tree.get("d").unwrap();
         assert_eq!((d.number("e").unwrap(), d.number("g").unwrap(), d.count("f").unwrap()), (Some(2.5), None, 7));
         assert_eq!(d.count("e").unwrap_err().message, "line 6: e is '2.5', expected a whole number from 0");
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_refused() {
+        for text in ["a: 1\nb: {c: 1, c: 2}\n", "a: 1\nc: [b, {d: 2}]\nc: x\n"] {
+            let message = Value::parse(text).unwrap_err().message;
+            assert!(message.ends_with("key 'c' is there twice"), "{message}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::replay::{Graph, Lane, MAX_DEPENDENCIES, MAX_NODES, Program, Work};
 use crate::system::Roofline;
-use crate::units::{MAX_BYTES, Picos, clip, clip_error};
+use crate::units::{ByKey, MAX_BYTES, Picos, clip, clip_error};
 use crate::watch::interruptible;
 use prost::Message;
 use serde::Deserialize;
@@ -298,7 +298,7 @@ impl Reader {
 /// # Errors
 /// [`Code::BadFile`].
 pub fn parse_groups(text: &str) -> Result<BTreeMap<String, Vec<u32>>> {
-    serde_json::from_str(text).map_err(|error| {
+    serde_json::from_str(text).map(|ByKey(groups)| groups).map_err(|error| {
         let what = format!("no groups of ranks, such as {{\"1\": [0, 1]}}: {}", clip_error(&error));
         Error::new(Code::BadFile, what)
     })

@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::MAX_RANKS;
 use crate::formats::{Foreign, Format, json};
 use crate::schedule::Schedule;
-use crate::units::clip_error;
+use crate::units::{ByKey, clip_error};
 use crate::watch::Watch;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -58,7 +58,7 @@ impl Format for Teccl {
 #[derive(Default)]
 struct File {
     flows: Option<Vec<String>>,
-    paths: Option<BTreeMap<String, Value>>,
+    paths: Option<ByKey<Value>>,
 }
 
 impl<'de> Deserialize<'de> for File {
@@ -175,7 +175,7 @@ fn read(text: &str, watch: Watch) -> Result<Flows> {
         0 => gathered(&flows, &rank)?,
         _ if with_volume < flows.len() => return bad("some flows have a volume, others have none"),
         _ => match file.paths {
-            Some(paths) => exchanged(&paths, ranks, &rank)?,
+            Some(ByKey(paths)) => exchanged(&paths, ranks, &rank)?,
             None => whole(&flows, ranks, &rank)?,
         },
     };
