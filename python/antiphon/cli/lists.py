@@ -35,15 +35,20 @@ def fabrics(output: str) -> None:
 
 
 @main.command()
+@click.argument(
+    "name", required=False, shell_complete=completing(lambda: [each.name for each in antiphon.algorithms()])
+)
 @output_option
-def algorithms(output: str) -> None:
-    """List the algorithms and their options.
+def algorithms(name: str | None, output: str) -> None:
+    """List the algorithms and their options, or those of one.
 
     Examples:
         antiphon algorithms
+        antiphon algorithms combs
         antiphon algorithms --format csv
     """
-    known = antiphon.algorithms()
+    wanted = None if name is None else antiphon.Algorithm(name).name
+    known = [each for each in antiphon.algorithms() if wanted in (None, each.name)]
     rows = [
         {
             "name": a.name,
@@ -58,11 +63,16 @@ def algorithms(output: str) -> None:
 
 
 def _print_algorithms(known: Sequence[antiphon.Entry]) -> None:
-    table = Table("Algorithm", "What it does", "Options", "Collectives", "Source", show_lines=True)
-    for a in known:
-        options = "\n".join(map(option_text, a.options))
-        table.add_row(Text(a.name, style="bold"), a.summary, options, ", ".join(a.collectives), a.source)
-    open_console().print(table)
+    """A paragraph for each: an option on a line of its own."""
+    console = open_console()
+    for place, each in enumerate(known):
+        if place:
+            console.print("")
+        console.print(Text(each.name, style="bold") + Text(f": {each.summary}"))
+        for option in each.options:
+            console.print(f"- {option_text(option)}")
+        console.print(f"Does {', '.join(each.collectives)}.")
+        console.print(f"Source: {each.source}", style="dim")
 
 
 @main.command()
