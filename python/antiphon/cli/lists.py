@@ -18,7 +18,7 @@ from antiphon.cli.group import main
 from antiphon.cli.options import completing
 from antiphon.cli.output import output_option, tell
 from antiphon.platforms import read_endpoint, read_system
-from antiphon.view.terminal.console import open_console
+from antiphon.view.terminal.console import is_markdown, open_console
 from antiphon.view.terminal.lists import option_text, print_list
 
 
@@ -63,8 +63,15 @@ def algorithms(name: str | None, output: str) -> None:
 
 
 def _print_algorithms(known: Sequence[antiphon.Entry]) -> None:
-    """A paragraph for each: an option on a line of its own."""
+    """A paragraph for each, with an option on a line of its own; in Markdown, which has no width, a row."""
     console = open_console()
+    if is_markdown():
+        table = Table("Algorithm", "What it does", "Options", "Collectives", "Source")
+        for each in known:
+            options = "\n".join(map(option_text, each.options))
+            table.add_row(each.name, each.summary, options, ", ".join(each.collectives), each.source)
+        console.print(table)
+        return
     for place, each in enumerate(known):
         if place:
             console.print("")

@@ -44,9 +44,14 @@ def in_markdown() -> Iterator[None]:
         _markdown.reset(token)
 
 
+def is_markdown() -> bool:
+    """Whether what is printed is Markdown."""
+    return _markdown.get()
+
+
 def open_console() -> Console:
     """Plain text (no markup, no guesses); wide where nobody's window limits it."""
-    if _markdown.get():
+    if is_markdown():
         from antiphon.view.terminal.markdown import Markdown
 
         return Markdown(width=10_000)
