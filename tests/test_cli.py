@@ -72,7 +72,7 @@ def test_rates_that_a_clock_rounds_are_said(commands: Any) -> None:
     simulate = ("simulate", "fc:2@900/5ns", "direct", *SMALL, "--system")
     assert commands.document(*simulate, "tto")["rounded_rates"] == [{"rate_gb_per_s": 900, "effective_gb_per_s": 512}]
     assert commands.document(*simulate, "generic")["rounded_rates"] == []
-    assert "links of 900 GB/s carry 512" in commands.invoke(*simulate, "tto").output
+    assert "links of 900 GB/s carry 512; --set clock_ns=0 sends" in commands.invoke(*simulate, "tto").output
 
 
 def test_building_and_proving_are_reported() -> None:
@@ -181,6 +181,57 @@ def test_narrow_terminals_get_fewer_columns(commands: Any, width: int, monkeypat
     assert width == 60 or "halving-doubling │" in result.stdout
     assert ("without rank 56 │" in result.stdout) == (width >= 80)  # folded below
     assert ("Bus bandwidth" in result.stdout) == (width == 200)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "resnet50", "ring:4", "ring", "--against", "direct", "--energy"),
+        ("compare", "mesh:3x3", *SMALL, "--energy"),
+        ("simulate", "ring:4", "ring", *SMALL, "--energy"),
+        ("tune", "ring:4", "--sizes", "1MiB", "--energy"),
+        ("rails", "ring4@1000/20ns,sw8@800/700ns", "--energy"),
+        ("study", str(Path(__file__).parents[1] / "examples" / "study.toml"), "--dry-run"),
+        ("algorithms",),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_tables_fit_80_columns(commands: Any, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.view.terminal.console._Output", lambda **given: Console(**given | {"width": 80}))
+    printed = commands.invoke(*arguments).stdout
+    # Sentences are wrapped by the terminal.
+    tables = [line for line in printed.splitlines() if line[:1] in "┏┡│└┃" or arguments == ("algorithms",)]
+    assert tables
+    assert max(map(len, tables)) <= 80
+    assert "…" not in printed
+
+
+def test_one_algorithm_is_listed(commands: Any) -> None:
+    printed = commands.invoke("algorithms", "combs").stdout
+    assert printed.startswith("combs: ")
+    assert "piece: " in printed
+    assert [each["name"] for each in commands.document("algorithms", "ring")["algorithms"]] == ["ring"]
+    assert "no algorithm 'comb'; known: combs" in commands.refused("algorithms", "comb")
+
+
+def test_train_shows_what_is_exchanged(commands: Any) -> None:
+    printed = commands.invoke("train", "resnet50", "ring:4", "ring", "--against", "direct", "--batch", "8").stdout
+    assert "Batch" in printed
+    assert re.search(r"│ ring +│ +32 │ 102\.228 MB │", printed)
+
+
+def test_switches_are_said_not_to_reduce(commands: Any) -> None:
+    said = "Switches do not reduce in this model"
+    for command in (
+        ("bound", "dgx-h100:1"),
+        ("compare", "switch:4", "--algorithms", "ring"),
+        ("simulate", "dgx1v", "ring"),
+    ):
+        printed = commands.invoke(*command, *SMALL).stdout
+        assert (said in printed) == (command[1] != "dgx1v")
+    assert said in commands.invoke("tune", "switch:4", "--sizes", "1KiB").stdout
+    assert said in commands.invoke("train", "alexnet", "switch:4", "ring").stdout
+    assert said not in commands.invoke("bound", "mesh:3x3", "--group", "0-2", *SMALL).stdout
 
 
 def test_equally_busy_links_are_in_order(commands: Any) -> None:

@@ -129,6 +129,9 @@ def test_sizes() -> None:
 def test_mistakes(commands: Any, tmp_path: Path) -> None:
     assert "not a size" in commands.refused("tune", "ring:4", "--sizes", "x")
     assert "not a size" in commands.refused("tune", "ring:4", "--sizes", "1KiB..")
+    table = tmp_path / "nccl.CSV"
+    assert "until its protocols are modelled" in commands.refused("tune", "ring:4", "--out", str(table))
+    assert not table.exists()
     assert "did you mean 'ring'" in commands.refused("tune", "ring:4", "--algorithms", "rin", "--sizes", "1KiB")
     assert "no algorithm could do" in commands.refused("tune", "ring:4", "--algorithms", "tto", "--sizes", "1KiB")
     assert "must end in .json or .csv" in commands.refused("tune", "ring:4", "--out", str(tmp_path / "x.txt"))

@@ -27,11 +27,23 @@ def test_the_least_engine_reaches_its_share() -> None:
     assert least["fsms"] <= advice.fsms
     assert least["sram_bytes"] <= advice.sram_bytes
     # Less memory than alone is too little, with plenty of all else.
-    less = f"ace:memory_gb_per_s={least['memory_gb_per_s'] - 1},fsms=1024,sram=1GiB"
+    plenty = "fsms=1024,sram=1GiB,alus=1024,bus_gb_per_s=10000"
+    less = f"ace:memory_gb_per_s={least['memory_gb_per_s'] - 1},{plenty}"
     slower = antiphon.rails("ace:4x4x4", "8MiB", scheduler="phased", endpoint=less)
     assert advice.ideal_ns / slower.time_ns < 0.9
     assert advice.to_dict()["area_um2"] == advice.area_um2 > 0 < advice.power_mw
     assert "Use it: --endpoint" in CliRunner().invoke(main, ["advise", "ace", "ace:4x2x2", "--bytes", "4MiB"]).output
+
+
+def test_any_part_may_be_the_limit() -> None:
+    # Four adders are not enough, however much there is of the rest.
+    advice = antiphon.advise_ace("4D-Ring_FC_Ring_SW", "4MiB", chunk="16KiB")
+    assert advice.alus > 4
+    assert advice.reached >= 0.95 > advice.paper_reached
+    assert advice.limit == "fsms"
+    # More machines than 1,024, of microseconds of latency and chunks of a nanosecond.
+    many = antiphon.advise_ace("sw2@80000/20us,sw2@80000/20us", "16MiB", share=0.8, chunk="16KiB")
+    assert many.fsms > 1024
 
 
 @pytest.mark.parametrize("share", [0, 1, -1.5])

@@ -215,8 +215,10 @@ def test_progress_can_end_a_run() -> None:
 
 def test_command(commands: Any) -> None:
     command = "mesh:4x4 --traffic uniform --rate 0.3 --packet-flits 1 --vcs 4 --vc-depth 8"
-    run = commands.document("noc", *command.split())
+    answer = commands.document("noc", *command.split())
+    (run,) = answer["runs"]
     check_run(run)
+    assert (answer["traffic"], answer["unstable_rate"]) == ("uniform", None)
     assert (run["fabric"], run["rate"], run["stable"]) == ("mesh:4x4", 0.3, True)
     printed = commands.invoke("noc", *command.split()).stdout
     assert "uniform traffic on mesh:4x4" in printed
@@ -237,8 +239,9 @@ def test_several_rates(commands: Any) -> None:
 def test_saturation_command(commands: Any) -> None:
     arguments = ("ring:4", "--traffic", "neighbor", "--saturation", "--cycles", "2000", "--warm-up-cycles", "500")
     answer = commands.document("noc", *arguments)
-    check_run(answer)
-    assert answer["unstable_rate"] is None or answer["unstable_rate"] > answer["rate"]
+    (run,) = answer["runs"]
+    check_run(run)
+    assert answer["unstable_rate"] is None or answer["unstable_rate"] > run["rate"]
     assert "Largest stable rate" in commands.invoke("noc", *arguments).stdout
 
 

@@ -23,7 +23,7 @@ from antiphon.collective.flights import ORDERS, read_flights
 from antiphon.collective.schedules import named
 from antiphon.files import read_text
 from antiphon.results import rows_of
-from antiphon.view.terminal.console import progress_bar
+from antiphon.view.terminal.console import noting_switches, progress_bar
 from antiphon.view.terminal.flights import print_flights
 
 LARGEST_FILE = 1 << 24
@@ -74,6 +74,12 @@ def flights(
             network, entries, system, fidelity, order=order, progress=progress, energy=energy, trace=trace
         )
     tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
-    tell("flights", run.to_dict() | {"tables": tables}, output, partial(print_flights, run), "flights")
+    tell(
+        "flights",
+        run.to_dict() | {"tables": tables},
+        output,
+        noting_switches(partial(print_flights, run), network),
+        "flights",
+    )
     if trace is not None:
         note(output, f"Trace: {trace}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,9 +13,12 @@ import antiphon
 from antiphon.cli.options import read_fabric
 from antiphon.cli.output import PROSE, table_of, tell
 from antiphon.errors import AntiphonError
-from antiphon.view.terminal.console import open_console
+from antiphon.view.terminal.console import noting_switches, open_console
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+TIMED = ("bound", "compare", "simulate", "tune")
+"""Commands whose times would be others if switches reduced."""
 
 
 def groups_option(function: F) -> F:
@@ -90,6 +93,8 @@ def each_group(
     outcomes = []
     for part in [part for fabric in fabrics for part in chosen(fabric, group, groups)]:
         outcome = work(part)
+        if command in TIMED:
+            outcome = replace(outcome, show=noting_switches(outcome.show, part))
         outcomes.append(outcome)
         if groups is None and alone:
             tell(command, outcome.document, output, outcome.show, rows)

@@ -18,7 +18,7 @@ from antiphon.cli.group import main
 from antiphon.cli.options import completing
 from antiphon.cli.output import output_option, tell
 from antiphon.platforms import read_endpoint, read_system
-from antiphon.view.terminal.console import open_console
+from antiphon.view.terminal.console import is_markdown, open_console
 from antiphon.view.terminal.lists import option_text, print_list
 
 
@@ -35,15 +35,20 @@ def fabrics(output: str) -> None:
 
 
 @main.command()
+@click.argument(
+    "name", required=False, shell_complete=completing(lambda: [each.name for each in antiphon.algorithms()])
+)
 @output_option
-def algorithms(output: str) -> None:
-    """List the algorithms and their options.
+def algorithms(name: str | None, output: str) -> None:
+    """List the algorithms and their options, or those of one.
 
     Examples:
         antiphon algorithms
+        antiphon algorithms combs
         antiphon algorithms --format csv
     """
-    known = antiphon.algorithms()
+    wanted = None if name is None else antiphon.Algorithm(name).name
+    known = [each for each in antiphon.algorithms() if wanted in (None, each.name)]
     rows = [
         {
             "name": a.name,
@@ -58,11 +63,23 @@ def algorithms(output: str) -> None:
 
 
 def _print_algorithms(known: Sequence[antiphon.Entry]) -> None:
-    table = Table("Algorithm", "What it does", "Options", "Collectives", "Source", show_lines=True)
-    for a in known:
-        options = "\n".join(map(option_text, a.options))
-        table.add_row(Text(a.name, style="bold"), a.summary, options, ", ".join(a.collectives), a.source)
-    open_console().print(table)
+    """A paragraph for each, with an option on a line of its own; in Markdown, which has no width, a row."""
+    console = open_console()
+    if is_markdown():
+        table = Table("Algorithm", "What it does", "Options", "Collectives", "Source")
+        for each in known:
+            options = "\n".join(map(option_text, each.options))
+            table.add_row(each.name, each.summary, options, ", ".join(each.collectives), each.source)
+        console.print(table)
+        return
+    for place, each in enumerate(known):
+        if place:
+            console.print("")
+        console.print(Text(each.name, style="bold") + Text(f": {each.summary}"))
+        for option in each.options:
+            console.print(f"- {option_text(option)}")
+        console.print(f"Does {', '.join(each.collectives)}.")
+        console.print(f"Source: {each.source}", style="dim")
 
 
 @main.command()

@@ -119,13 +119,14 @@ def noc(
         raise click.UsageError("give either --rate or --saturation")
 
     def work(network: antiphon.Fabric) -> Outcome:
-        head = {"group": network.members}
+        document: dict[str, Any] = {"fabric": network.name, "traffic": traffic, "group": network.members}
         with progress_bar() as progress:
             if saturation:
                 found = antiphon.noc_saturation(
                     network, traffic, progress=partial(progress, "saturation"), jobs=jobs, **parameters
                 )
-                return Outcome(found.to_dict() | head, partial(_print_saturation, found))
+                document |= {"unstable_rate": found.unstable_rate, "runs": [found.stable.to_dict()]}
+                return Outcome(document, partial(_print_saturation, found))
 
             each = _rates(rates or ("0.1",))
             cores = jobs if len(each) == 1 else 1
@@ -135,10 +136,8 @@ def noc(
                 return antiphon.noc(network, traffic, rate, progress=told, jobs=cores, **parameters)
 
             runs = in_parallel(run, each, jobs)
-        if len(runs) == 1:
-            return Outcome(runs[0].to_dict() | head, partial(_print, runs))
-        document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}
-        return Outcome(document | head, partial(_print, runs))
+        document |= {"unstable_rate": None, "runs": [run.to_dict() for run in runs]}
+        return Outcome(document, partial(_print, runs))
 
     each_group("noc", fabric, group, groups, output, work, "runs")
 

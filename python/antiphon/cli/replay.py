@@ -22,7 +22,7 @@ from antiphon.cli.options import (
 from antiphon.cli.output import output_option, tell
 from antiphon.names import Order
 from antiphon.results import rows_of
-from antiphon.view.terminal.console import progress_bar
+from antiphon.view.terminal.console import noting_switches, progress_bar
 from antiphon.view.terminal.replay import print_replay
 
 
@@ -94,4 +94,4 @@ def replay(
             progress=progress,
         )
     tables = {"exchanges": rows_of(run.exchanges), "ranks": rows_of(run.ranks)}
-    tell("replay", run.to_dict() | {"tables": tables}, output, partial(print_replay, run))
+    tell("replay", run.to_dict() | {"tables": tables}, output, noting_switches(partial(print_replay, run), network))

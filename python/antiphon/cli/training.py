@@ -36,7 +36,7 @@ from antiphon.platforms import read_endpoint
 from antiphon.results import rows_of
 from antiphon.training.result import Training
 from antiphon.training.train import IMAGENET, IN_FLIGHT, RAILS, split_fabrics
-from antiphon.view.terminal.console import progress_bar
+from antiphon.view.terminal.console import noting_switches, progress_bar
 from antiphon.view.terminal.lists import print_compute_models, print_list
 from antiphon.view.terminal.training import print_left_out, print_training
 
@@ -203,10 +203,11 @@ def train(
 
             report_file.write(render(results, refused))
 
-    def show() -> None:
+    def table() -> None:
         print_training(results)
         print_left_out(refused)
 
+    show = noting_switches(table, *(network for network in networks if not isinstance(network, str)))
     if single:
         training, others = results[0]
         tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}

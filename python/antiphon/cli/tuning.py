@@ -23,7 +23,6 @@ from antiphon.cli.options import (
     time_limit_option,
 )
 from antiphon.cli.output import note, output_option
-from antiphon.collective.nccl import check_comparable
 from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import OBJECTIVES, size_range
 from antiphon.deadline import OVER_TIME
@@ -52,8 +51,8 @@ from antiphon.view.terminal.console import json_text, progress_bar
 @groups_option
 @click.option(
     "--out",
-    metavar="OUT.json|OUT.csv",
-    help="Also write the selection table; as .csv for NCCL's tuner plugin (docs/formats.md).",
+    metavar="OUT.json",
+    help="Also write the selection table.",
     shell_complete=FILE,
 )
 @JOBS
@@ -81,16 +80,18 @@ def tune(
     Examples:
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json
         antiphon tune ring:4 --sizes 1KiB,1MiB --algorithms ring,direct --format csv
-        antiphon tune switch:8 --sizes 4KiB..1MiB --algorithms ring,dbtree --out nccl.csv
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --objective energy --set static_router_mw=100
     """
     specs = split_specs(algorithms) if algorithms else None
     one_file("--out", out, groups)
-    for_nccl = out is not None and out.lower().endswith(".csv")
-    if for_nccl:
-        check_comparable(collective)
+    if out is not None and out.lower().endswith(".csv"):
+        raise AntiphonError(
+            f"{out}: no table for NCCL's tuner is written until its protocols are modelled (LL, LL128 and simple): "
+            "which of its algorithms is faster depends on them; write a selection table, .json",
+            "not-applicable",
+        )
     with ExitStack() as written:
-        file = None if out is None else written.enter_context(written_whole(out, ".json", ".csv"))
+        file = None if out is None else written.enter_context(written_whole(out, ".json"))
 
         def work(network: antiphon.Fabric) -> Outcome:
             with progress_bar() as progress:
@@ -110,7 +111,7 @@ def tune(
                 )
             document = tuning.to_dict() | {"group": network.members}
             if file is not None:
-                file.write(tuning.to_nccl(network.ranks) if for_nccl else json_text("tune", document) + "\n")
+                file.write(json_text("tune", document) + "\n")
                 written.close()  # in its place before anything is printed: the reader may go
             failure = None
             if tuning.left_out:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
 from antiphon._core import System, format_bytes, parse_bytes
-from antiphon.collective.nccl import tuner_table
 from antiphon.collective.result import ALL_RANKS, Refusal
 from antiphon.errors import AntiphonError
 from antiphon.results import Bound, Energy, Result, Table
@@ -186,17 +185,6 @@ class Tuning(Result):
             "selection": self.selection(),
             "refused": [asdict(refusal) for refusal in self.refused],
         }
-
-    def to_nccl(self, ranks: int | None = None) -> str:
-        """A table of NCCL's tuner plugin, as CSV (docs/formats.md): ring or tree, our ``dbtree``, where both are timed.
-
-        Args:
-            ranks: the size of communicators that it is for; default: any.
-
-        Raises:
-            AntiphonError: ``not-applicable`` for a collective but all-reduce, and where no size has a row.
-        """
-        return tuner_table(self, ranks)
 
     def selection(self) -> list[dict[str, Any]]:
         """What to use from which size on: ``from_bytes`` (0 first) and ``algorithm`` with options."""

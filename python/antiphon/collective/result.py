@@ -141,7 +141,8 @@ class Run(Result):
             return ""
         rates = ", ".join(f"{rate:.6g} GB/s carry {effective:.4g}" for rate, effective in self.rounded_rates[:4])
         more = "" if len(self.rounded_rates) <= 4 else ", ..."
-        return f"System {self.system.name} sends a flit in whole clock cycles: links of {rates}{more}."
+        how = f"System {self.system.name} sends a flit in whole clock cycles"
+        return f"{how}: links of {rates}{more}; --set clock_ns=0 sends it in any time."
 
     def to_dict(self) -> dict[str, Any]:
         """The run as documented in docs/json.md, without its tables."""

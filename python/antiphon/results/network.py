@@ -335,6 +335,10 @@ class EngineAdvice(Result):
         sram_bytes: its SRAM.
         fsms: its state machines.
         memory_gb_per_s: memory bandwidth set aside for it.
+        bus_gb_per_s: rate of its bus from memory.
+        alus: its adders.
+        paper_reached: what the paper's engine reaches, with these chunks.
+        limit: the part of that one of which plenty helps most, as in ``alone``; None if it reaches the share.
         alone: the least of each, ``part`` and ``least``, with plenty of the others.
         parts: ``part``, ``area_um2`` and ``power_mw`` of the engine in 28 nm, scaled from the paper's Table IV.
     """
@@ -349,6 +353,10 @@ class EngineAdvice(Result):
     sram_bytes: int
     fsms: int
     memory_gb_per_s: float
+    bus_gb_per_s: float
+    alus: int
+    paper_reached: float
+    limit: str | None
     alone: Table
     parts: Table
 
@@ -378,6 +386,10 @@ class EngineAdvice(Result):
             "sram_bytes": self.sram_bytes,
             "fsms": self.fsms,
             "memory_gb_per_s": self.memory_gb_per_s,
+            "bus_gb_per_s": self.bus_gb_per_s,
+            "alus": self.alus,
+            "paper_reached": self.paper_reached,
+            "limit": self.limit,
             "area_um2": self.area_um2,
             "power_mw": self.power_mw,
             "alone": self.alone.rows(),

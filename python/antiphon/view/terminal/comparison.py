@@ -12,7 +12,7 @@ from rich.table import Column, Table
 import antiphon
 from antiphon.collective.matrix import size_text
 from antiphon.collective.result import ALL_RANKS
-from antiphon.view.terminal.console import open_console, right_aligned
+from antiphon.view.terminal.console import open_console, print_columns, right_aligned
 from antiphon.view.terminal.energy import energy_rows, print_unknown
 from antiphon.view.text import (
     NO_STEPS,
@@ -176,32 +176,26 @@ def print_tuning(tuning: antiphon.Tuning) -> None:
     title = f"{tuning.collective} on {tuning.fabric} (system {platform(tuning.system, tuning.fidelity)})"
     title += "" if tuning.objective == "time" else f", least {tuning.objective}"
     with_energy = any(choice.best.energy for choice in tuning)
-    table = Table(
-        right_aligned("Size"),
-        Column("Best", overflow="fold"),
-        right_aligned("Time"),
-        right_aligned("Of bound"),
-        right_aligned("Bandwidth"),
-        *([right_aligned("Energy")] if with_energy else []),
-        Column("Next", overflow="fold"),
-        right_aligned("slower by" if tuning.objective == "time" else f"more {tuning.objective} by"),
-        title=title,
-    )
+    more = "Slower by" if tuning.objective == "time" else f"More {tuning.objective} by"
+    figures = ["Time", "Of bound", "Bandwidth", *(["Energy"] if with_energy else []), "Next", more]
+    rows = []
     for choice in tuning.choices:
         best, time_ns = choice.best, choice.time_ns
         left_out = f" (without rank {', '.join(map(str, best.excluded_ranks))})" if best.excluded_ranks else ""
         second = choice.ranking[1] if len(choice.ranking) > 1 else None
-        table.add_row(
-            antiphon.format_bytes(choice.bytes),
-            best.algorithm + left_out,
-            format_time(time_ns),
-            _share(choice.efficiency),
-            format_bandwidth(choice.bytes / time_ns),
-            *([format_energy(best.energy.total_j) if best.energy else "-"] if with_energy else []),
-            second.algorithm if second else "",
-            _more(best.cost(tuning.objective), second.cost(tuning.objective)) if second else "",
+        rows.append(
+            (
+                antiphon.format_bytes(choice.bytes),
+                best.algorithm + left_out,
+                format_time(time_ns),
+                _share(choice.efficiency),
+                format_bandwidth(choice.bytes / time_ns),
+                *([format_energy(best.energy.total_j) if best.energy else "-"] if with_energy else []),
+                second.algorithm if second else "",
+                _more(best.cost(tuning.objective), second.cost(tuning.objective)) if second else "",
+            )
         )
-    console.print(table)
+    print_columns(console, ["Size", "Best"], figures, rows, title)
     print_unknown(console, tuning.choices[0].best.energy)
     if tuning.left_out:
         sizes = ", ".join(map(antiphon.format_bytes, tuning.left_out))

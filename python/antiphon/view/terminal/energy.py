@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from antiphon.results import Area, Energy
 from antiphon.results.energy import PARTS
-from antiphon.view.terminal.console import open_console, right_aligned
+from antiphon.view.terminal.console import open_console, print_columns, right_aligned
 from antiphon.view.text import digits, format_energy, format_power
 
 STATIC = 4
@@ -48,13 +48,13 @@ def print_energies(console: Console, energies: Sequence[tuple[str, Energy | None
         return
     parts = [part.capitalize() for part in PARTS]
     names = ("Energy", "Of least", *parts, "Static", "Mean power", "Peak power", "Energy x delay")
-    table = Table("", *map(right_aligned, names), title=f"{title} (system {known[0][1].system})")
+    rows = []
     for name, energy in known:
         spent = [_shown(energy, part) for part in (*PARTS, "static")]
         least = "-" if not energy.lower_bound_aj else f"{energy.lower_bound_aj / energy.total_aj:.1%}"
         powers = (format_power(energy.average_power_w), format_power(energy.peak_power_w))
-        table.add_row(name, format_energy(energy.total_j), least, *spent, *powers, f"{energy.energy_delay_js:.3g} Js")
-    console.print(table)
+        rows.append((name, format_energy(energy.total_j), least, *spent, *powers, f"{energy.energy_delay_js:.3g} Js"))
+    print_columns(console, [""], names, rows, f"{title} (system {known[0][1].system})")
     print_unknown(console, known[0][1])
 
 

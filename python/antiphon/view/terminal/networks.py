@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.table import Table
 
 import antiphon
-from antiphon.view.terminal.console import open_console, right_aligned
+from antiphon.view.terminal.console import open_console, print_columns, right_aligned
 from antiphon.view.terminal.energy import print_energies
 from antiphon.view.text import digits, format_time
 
@@ -55,9 +55,8 @@ def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
     title += f" ({first.npus:,} NPUs, {first.chunks} chunks{endpoint})"
     jitter = any(run.jittered_time_ns is not None for run in runs)
     names = ["Time", *(["With jitter"] if jitter else []), "Speedup", "Utilization", *first.dimensions["name"].tolist()]
-    table = Table("Scheduler", "Queue", *map(right_aligned, names), title=title)
-    for run in runs:
-        table.add_row(
+    rows = [
+        (
             run.scheduler,
             run.intra,
             format_time(run.time_ns),
@@ -66,7 +65,9 @@ def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
             f"{run.utilization:.1%}",
             *(f"{share:.1%}" for share in run.dimensions["utilization"]),
         )
-    console.print(table)
+        for run in runs
+    ]
+    print_columns(console, ["Scheduler", "Queue"], names, rows, title)
     print_energies(console, [(run.scheduler, run.energy) for run in runs], "Energy")
     if first.utilization_bound is not None:
         console.print(f"No scheduler uses more than {first.utilization_bound:.1%} of the rates together.")
@@ -91,17 +92,29 @@ def print_rails_advice(advice: antiphon.RailsAdvice) -> None:
     console.print("Balanced: the same rates together, divided so that the fixed order keeps all dimensions busy.")
 
 
+ENGINE_PARTS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "memory_gb_per_s": ("Memory bandwidth", "{:,.0f} GB/s".format),
+    "bus_gb_per_s": ("Bus", "{:,.0f} GB/s".format),
+    "alus": ("Adders", "{:,.0f}".format),
+    "fsms": ("State machines", "{:,.0f}".format),
+    "sram_bytes": ("SRAM", lambda count: antiphon.format_bytes(int(count))),
+}
+"""Names of an engine's parts, and how much of one is shown."""
+
+
 def print_engine_advice(advice: antiphon.EngineAdvice) -> None:
     """What an engine needs, alone and together, and what it costs."""
     console = open_console()
     title = f"{advice.collective} of {antiphon.format_bytes(advice.bytes)} on {advice.topology}"
     table = Table("Engine", *map(right_aligned, ("With plenty of the others", "Together")), title=title)
-    memory, fsms, sram = advice.alone["least"].tolist()
-    table.add_row("Memory bandwidth", f"{memory:,.0f} GB/s", f"{advice.memory_gb_per_s:,.0f} GB/s")
-    table.add_row("State machines", f"{fsms:,.0f}", f"{advice.fsms:,}")
-    table.add_row("SRAM", antiphon.format_bytes(int(sram)), antiphon.format_bytes(advice.sram_bytes))
+    for part, least in zip(*(advice.alone[column].tolist() for column in ("part", "least")), strict=True):
+        title, shown = ENGINE_PARTS[part]
+        table.add_row(title, shown(least), shown(getattr(advice, part)))
     console.print(table)
     console.print(f"Reaches {advice.reached:.1%} of an ideal endpoint ({format_time(advice.ideal_ns)}).")
+    paper = f"The paper's engine reaches {advice.paper_reached:.1%}"
+    limit = "" if advice.limit is None else f"; the limit is its {ENGINE_PARTS[advice.limit][0].lower()}"
+    console.print(f"{paper}{limit}.")
     cost = f"Area {advice.area_um2 / 1e6:,.3f} mm2, power {advice.power_mw / 1e3:,.3f} W in 28 nm"
     console.print(f"{cost} (ACE, ISCA 2021, Table IV, scaled).")
     console.print(f"Use it: --endpoint {advice.endpoint}", soft_wrap=True)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Column, Table
-
 from antiphon._core import format_bytes
 from antiphon.studies.commands import COMMANDS
-from antiphon.view.terminal.console import open_console, right_aligned
+from antiphon.view.terminal.console import open_console, print_columns
 from antiphon.view.text import digits, format_time
 
 if TYPE_CHECKING:
@@ -45,14 +43,14 @@ def print_points(file: Path, grid: Grid, values: Sequence[dict[str, Any]], store
 
 
 def _print_rows(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], results: Sequence[str]) -> None:
-    table = Table(*(Column(name, overflow="fold") for name in columns), *map(right_aligned, results), title=title)
+    lines = []
     for row in rows[:MOST_ROWS]:
         cells = [_cell(name, row.get(name)) for name in results]
         if row.get("refused.code") and cells:
             cells[0] = str(row["refused.code"])
-        table.add_row(*(_cell(name, row[name]) for name in columns), *cells)
+        lines.append([*(_cell(name, row[name]) for name in columns), *cells])
     console = open_console()
-    console.print(table)
+    print_columns(console, columns, results, lines, title)
     if len(rows) > MOST_ROWS:
         console.print(f"and {len(rows) - MOST_ROWS:,} more; --out FILE or --format csv has all", style="dim")
 

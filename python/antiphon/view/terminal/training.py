@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 
 import antiphon
 from antiphon.training.train import CHAINED
-from antiphon.view.terminal.console import open_console, right_aligned
+from antiphon.view.terminal.console import open_console, print_columns
 from antiphon.view.terminal.energy import energy_rows, print_energies, print_unknown
 from antiphon.view.text import digits, format_time, platform
 
@@ -27,7 +27,7 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
     title = "Training" if several_fabrics else f"Training on {first.fabric}"
     where = platform(first.system) if len(endpoints) == 1 else first.system.name
     title += f", system {where}, overlap {first.overlap}, {first.dataset:,} samples an epoch"
-    names = ["Iteration", "Compute", "Exchanges", "Exposed", "Iterations", "Epoch"]
+    names = ["Batch", "Gradients", "Iteration", "Compute", "Exchanges", "Exposed", "Iterations", "Epoch"]
     names += ["Speedup", "Gain"] if compared else []
     left = [
         "Model",
@@ -35,22 +35,26 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
         "Algorithm",
         *(["Endpoint"] if len(endpoints) > 1 else []),
     ]
-    table = Table(*(Column(name, overflow="fold") for name in left), *map(right_aligned, names), title=title)
+    rows, styles = [], []
     for training, baselines in results:
         for each in [training, *baselines]:
-            table.add_row(
-                *([each.model, each.fabric, each.algorithm] if several_fabrics else [each.model, each.algorithm]),
-                *([each.system.endpoint] if len(endpoints) > 1 else []),
-                format_time(each.iteration_ns),
-                format_time(each.compute_ns),
-                format_time(each.communication_ns),
-                format_time(each.exposed_communication_ns),
-                f"{each.iterations:,}",
-                format_time(each.epoch_ns),
-                *(_against(training, each) if compared else ()),
-                style="bold" if each is training and baselines else "",
+            rows.append(
+                (
+                    *([each.model, each.fabric, each.algorithm] if several_fabrics else [each.model, each.algorithm]),
+                    *([each.system.endpoint] if len(endpoints) > 1 else []),
+                    f"{each.global_batch:,}",
+                    _gradients(each),
+                    format_time(each.iteration_ns),
+                    format_time(each.compute_ns),
+                    format_time(each.communication_ns),
+                    format_time(each.exposed_communication_ns),
+                    f"{each.iterations:,}",
+                    format_time(each.epoch_ns),
+                    *(_against(training, each) if compared else ()),
+                )
             )
-    console.print(table)
+            styles.append("bold" if each is training and baselines else "")
+    print_columns(console, left, names, rows, title, styles)
     if compared:
         own, row = first.algorithm, "algorithm"
         if len(endpoints) > 1:
@@ -62,6 +66,10 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
         labels = [f"{label}, {each.system.endpoint}" for label, each in zip(labels, everything, strict=True)]
     energies = [(label, each.energy) for label, each in zip(labels, everything, strict=True)]
     print_energies(console, energies, "Energy of the exchanges of an iteration, and static power")
+
+
+def _gradients(training: antiphon.Training) -> str:
+    return f"{training.gradient_bytes / 1e6:,.3f} MB"
 
 
 def print_left_out(refused: Sequence[dict[str, str]]) -> None:
@@ -99,7 +107,7 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
         ("System", f"{platform(training.system)} ({training.fidelity})"),
         ("Compute model", training.compute),
         ("Batch", f"{training.global_batch:,}: {training.batch:,} on {where}{left_out}"),
-        ("Gradients", f"{training.gradient_bytes / 1e6:,.3f} MB"),
+        ("Gradients", _gradients(training)),
         ("Exchanges", f"{len(exchanges['bytes']):,} (overlap {training.overlap})"),
         ("Iteration", format_time(training.iteration_ns)),
         ("  computing", format_time(training.compute_ns)),
