@@ -117,7 +117,7 @@ class Run(Result):
 
     @property
     def reached_share_of_optimum(self) -> float | None:
-        """The least time that the schedule's certificate proves over the time of this run; None without a certificate."""
+        """The least time that the schedule's certificate proves over this run's; None without a certificate."""
         least = self.result.proof.certified_ns
         return None if least is None else least / self.time_ns
 
