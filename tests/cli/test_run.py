@@ -110,7 +110,7 @@ def test_what_is_not_proven_is_not_run(transport: str, commands: Any, tmp_path: 
 
 
 def test_wrong_results_are_a_finding(commands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.execution.threads.wrong", lambda *_: 1)
+    monkeypatch.setattr("antiphon.execution.numbers.Data.wrong", lambda _: 1)
     result = commands.invoke("run", "mesh:2x2", "ring", "--bytes", "4KiB", *THREADS)
     assert "not what the collective defines" in commands.error(result)
     assert result.exit_code == 1

@@ -60,11 +60,11 @@ def test_estimates_are_known_before_the_schedule() -> None:
 
 def test_twins_are_timed_once(timed: list[str]) -> None:
     # One ring is all that there is to nest.
-    found = antiphon.compare("ring:6", bytes="1MiB", algorithms="ring,nested-ring")
+    found = antiphon.compare("ring:6", bytes="1MiB", algorithms="ring:gather=back,nested-ring")
     assert len(timed) == 1
-    once, twin = found["ring"], found["nested-ring"]
+    once, twin = found["ring:gather=back"], found["nested-ring"]
     assert (once.time_ns, once.result.links) == (twin.time_ns, twin.result.links)
-    ring, nested = (antiphon.build("ring:6", name, bytes="1MiB") for name in ("ring", "nested-ring"))
+    ring, nested = (antiphon.build("ring:6", name, bytes="1MiB") for name in ("ring:gather=back", "nested-ring"))
     assert ring.sends_the_same(nested)
     assert ring != nested
     assert not ring.sends_the_same(antiphon.build("ring:6", "ring", bytes="2MiB"))

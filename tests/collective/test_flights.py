@@ -81,7 +81,7 @@ def test_order_decides_who_waits() -> None:
         ('[{"algorithm": "direct", "after": "x"}]', "after is a list of names"),
         ('[{"algorithm": "direct", "start_ns": "1"}]', "start_ns is a number"),
         ('[{"algorithm": "direct", "start_ns": -1}]', "start_ns is a number from 0 to 1e+15"),
-        ('[{"algorithm": "direct", "start_ns": NaN}]', "start_ns is a number from 0 to 1e+15"),
+        ('[{"algorithm": "direct", "start_ns": NaN}]', "NaN is no number of JSON"),
         ('[{"algorithm": "direct", "priority": -1}]', "priority is a whole number"),
         ('[{"algorithm": "direct", "bytes": true}]', "bytes is a size"),
         ('[{"schedule": "none.json"}]', "none.json"),

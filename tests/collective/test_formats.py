@@ -91,7 +91,7 @@ def test_a_proof_says_who_can_read_a_file() -> None:
     text = antiphon.export(antiphon.build("ring:80", "ring", bytes="1MiB"), consumer="executor")
     proof = antiphon.prove_file(text=text)
     assert proof.fifo_depth == 1
-    assert dict(proof.consumers)["rccl"] == "RCCL: gpu 0 tb 0 has 79 steps, at most 64 are read"
+    assert dict(proof.consumers)["rccl"] == "RCCL: gpu 0 tb 0 has 158 steps, at most 64 are read"
     assert dict(proof.consumers)["executor"] is None
     assert pickle.loads(pickle.dumps(proof)) == proof
     with pytest.raises(AntiphonError, match=r"RCCL: .* at most 64 are read") as refusal:
@@ -149,7 +149,7 @@ def test_files_are_verified(file: Path) -> None:
     assert "cannot be read" in call("verify", file.with_name("missing.xml")).output
 
 
-def test_a_right_program_that_is_no_schedule_is_proven(tmp_path: Path) -> None:
+def test_a_program_in_which_ranks_exchange_and_add_is_a_schedule(tmp_path: Path) -> None:
     places = 'srcbuf="{}" srcoff="0" dstbuf="{}" dstoff="0" cnt="1"'
     step = '<step s="{}" type="{}" ' + places + ' depid="{}" deps="{}" hasdep="{}"/>'
 
@@ -171,8 +171,8 @@ def test_a_right_program_that_is_no_schedule_is_proven(tmp_path: Path) -> None:
     path.write_text(f"{head}{gpu(0)}{gpu(1)}</algo>")
     found = call("verify", path)
     assert found.exit_code == 0, found.output
-    assert "No schedule, so it cannot be timed" in found.output
-    assert json.loads(call("verify", path, "--json").output)["no_schedule"]
+    assert "As a schedule on fc:2: 1 lanes, 2 transfers" in found.output
+    assert not json.loads(call("verify", path, "--json").output)["no_schedule"]
 
 
 def test_files_are_timed_and_compared(file: Path) -> None:

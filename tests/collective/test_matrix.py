@@ -95,7 +95,7 @@ def test_runs_and_bounds() -> None:
     assert {run.algorithm for run in comparison} == {"optimal", "direct"}
     reasons = {refusal.algorithm: refusal.reason for refusal in comparison.refused}
     assert reasons["exchange"] == "exchange cannot do an all-to-all with a matrix; use optimal or direct"
-    bound = antiphon.lower_bound(FABRIC, "all-to-all", matrix=SIZES)
+    bound = antiphon.lower_bound(FABRIC, "all-to-all", matrix=SIZES, fidelity="packet")
     assert comparison.bound == bound
     assert comparison.best.efficiency is not None
     assert comparison.best.efficiency <= 1

@@ -81,7 +81,7 @@ def test_commands_write_traces(tmp_path: Path) -> None:
     result = call("simulate", "ring:4", "ring", "--bytes", "64KiB", "--trace", path)
     assert result.exit_code == 0
     assert "Trace: " in result.output
-    assert len(tracks(path)) == 4 + 8
+    assert len(tracks(path)) == 4 + 4
     flights = tmp_path / "flights.json"
     flights.write_text('[{"algorithm": "ring", "bytes": "64KiB"}, {"algorithm": "ring", "bytes": "4KiB"}]')
     result = call("flights", "ring:4", flights, "--trace", path, "--json")

@@ -134,7 +134,7 @@ def test_mistakes(commands: Any, tmp_path: Path) -> None:
     assert not table.exists()
     assert "did you mean 'ring'" in commands.refused("tune", "ring:4", "--algorithms", "rin", "--sizes", "1KiB")
     assert "no algorithm could do" in commands.refused("tune", "ring:4", "--algorithms", "tto", "--sizes", "1KiB")
-    assert "must end in .json or .csv" in commands.refused("tune", "ring:4", "--out", str(tmp_path / "x.txt"))
+    assert "must end in .json" in commands.refused("tune", "ring:4", "--out", str(tmp_path / "x.txt"))
     assert "did you mean" in commands.refused("tune", "ring:4", "--fidelity", "packe", "--sizes", "1KiB")
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"sizes": 1}, "sizes is 1; give a list or text"),

@@ -59,7 +59,7 @@ SECTIONS: dict[str, dict[str, Command]] = {
     },
     "Lists": {
         "fabrics": Command("lists", "List the kinds of fabrics, each with an example of a specification."),
-        "algorithms": Command("lists", "List the algorithms and their options."),
+        "algorithms": Command("lists", "List the algorithms and their options, or those of one."),
         "systems": Command("lists", "List the system presets, or the parameters of one, which --set replaces."),
         "endpoints": Command(
             "lists", "List what can stand between a rank's memory and its links, or the options of one."

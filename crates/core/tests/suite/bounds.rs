@@ -6,6 +6,7 @@ use antiphon_core::bound::{Bound, lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
+use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::{Builder, Op, Schedule};
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
