@@ -47,8 +47,7 @@ impl<R: Routing> Network<R> {
         if left == 1 {
             at.holder = NONE;
             state.backlog -= 1;
-            let Packet { tag, route, .. } = self.packets[id as usize];
-            self.departed.push((terminal, tag, route));
+            self.departed.push((terminal, self.packets[id as usize].tag));
         }
         if state.current.is_some() || !state.queue.is_empty() {
             self.wake_terminal(terminal, self.now + 1);

@@ -28,6 +28,8 @@ pub struct AlphaBeta<'a> {
     plan: &'a Plan<'a>,
     traffic: Traffic,
     links: Vec<Link>,
+    /// Chunks taken of every transfer.
+    taken: Vec<u64>,
     /// Messages in every interface.
     queued: Vec<u32>,
     ranking: Ranking,
@@ -35,14 +37,14 @@ pub struct AlphaBeta<'a> {
     any_order: bool,
     /// When which interfaces are left next; of simultaneous events these come first.
     departures: Agenda<u32>,
-    /// When messages leave every interface: their transfers and chunks.
-    leaving: Vec<VecDeque<(Ticks, TransferId, u64)>>,
+    /// Messages that leave every interface, and when.
+    leaving: Vec<VecDeque<(Ticks, TransferId)>>,
     /// Other events to come.
     agenda: Agenda<Event>,
     /// Messages on their way, between calls none.
     moving: Vec<Message>,
     /// Messages timed to the end of their routes, of several links or none; the ranks not told yet.
-    arrivals: Vec<(TransferId, u64, Ticks)>,
+    arrivals: Vec<(TransferId, Ticks)>,
 }
 
 /// What is to happen at a link that several flights use.
@@ -63,9 +65,11 @@ impl Carrier for AlphaBeta<'_> {
         self.queued[interface as usize] < 2
     }
 
-    fn send(&mut self, transfer: TransferId, chunk: u64, interface: u32, now: Ticks) -> Ticks {
+    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
-        let turn = (job.phase, self.plan.slot(job, chunk), transfer);
+        let chunk = &mut self.taken[transfer as usize];
+        let turn = (job.phase, self.plan.slot(job, *chunk), transfer);
+        *chunk += 1;
         if !job.hops.is_empty() {
             self.queued[interface as usize] += 1;
         }
@@ -88,6 +92,7 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             plan,
             traffic: Traffic::new(plan),
             links: Link::all(plan),
+            taken: vec![0; plan.jobs.len()],
             queued: vec![0; endpoints.interfaces()],
             ranking: endpoints.ranking().clone(),
             any_order: plan.units.is_some(),
@@ -120,7 +125,7 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
     }
 
     fn after_ranks(&mut self, endpoints: &mut Endpoints) {
-        self.arrivals.drain(..).for_each(|(transfer, chunk, at)| endpoints.arrived(transfer, chunk, at));
+        self.arrivals.drain(..).for_each(|(transfer, at)| endpoints.arrived(transfer, at));
     }
 
     fn into_traffic(self) -> Traffic {
@@ -132,14 +137,14 @@ impl AlphaBeta<'_> {
     /// The first of its messages has left an interface.
     fn depart(&mut self, interface: u32, now: Ticks, endpoints: &mut Endpoints) {
         let (plan, leaving) = (self.plan, &mut self.leaving[interface as usize]);
-        let Some((_, id, chunk)) = leaving.pop_front() else { return };
-        if let Some(&(at, ..)) = leaving.front() {
+        let Some((_, id)) = leaving.pop_front() else { return };
+        if let Some(&(at, _)) = leaving.front() {
             self.departures.push(at, interface);
         }
-        endpoints.sent(id, chunk, now);
+        endpoints.sent(id, now);
         let job = &plan.jobs[id as usize];
         if let [link] = *plan.route(job) {
-            endpoints.arrived(id, chunk, now + plan.latency[link as usize]);
+            endpoints.arrived(id, now + plan.latency[link as usize]);
         }
         self.queued[interface as usize] -= 1;
         endpoints.departed(interface, now, self);
@@ -155,9 +160,9 @@ impl AlphaBeta<'_> {
     fn carry_on(&mut self) {
         let plan = self.plan;
         while let Some(message) = self.moving.pop() {
-            let (_, slot, id) = message.turn;
+            let (.., id) = message.turn;
             let Some(&link) = plan.route(&plan.jobs[id as usize]).get(message.hop as usize) else {
-                self.arrivals.push((id, plan.chunk(&plan.jobs[id as usize], slot), message.tail));
+                self.arrivals.push((id, message.tail));
                 continue;
             };
             if self.any_order || self.ranking.is_shared(link) {
@@ -194,7 +199,7 @@ impl AlphaBeta<'_> {
 
     /// A message crosses a link, and moves on if its route does.
     fn cross(&mut self, link: u32, message: Message) {
-        let (plan, (_, slot, id)) = (self.plan, message.turn);
+        let (plan, (.., id)) = (self.plan, message.turn);
         let job = &plan.jobs[id as usize];
         let (flit, latency) = (plan.flit[link as usize], plan.latency[link as usize]);
         let free_at = &mut self.links[link as usize].free_at;
@@ -204,7 +209,7 @@ impl AlphaBeta<'_> {
         self.traffic.transmitted(link, Some(id), start, end);
         if message.hop == 0 {
             let leaving = &mut self.leaving[message.interface as usize];
-            leaving.push_back((end, id, plan.chunk(job, slot)));
+            leaving.push_back((end, id));
             if leaving.len() == 1 {
                 self.departures.push(end, message.interface);
             }
