@@ -206,7 +206,7 @@ mod tests {
             ("mesh:2x2,drop=0-3", "no link from 0 to 3; node 0 has links to 2, 1"),
             ("mesh:2x2,drop=0-9", "there is no node 9; nodes are 0 to 3"),
             ("mesh:2x2,drop=0-99999999999", "there is no node 99999999999"),
-            ("mesh:2x2,drop=+0-1", "there is no node '+0'; nodes are 0 to 3"),
+            ("mesh:2x2,drop=+0-1", "there is no node '+0'"),
             ("dgx-h100:2,drop=gpu0.0-rial0", "there is no node 'rial0'; did you mean 'rail0'?"),
             ("dgx-h100:2,drop=gpu0.0-rail1", "no link from 0 to"),
             ("mesh:2x2,drop=3", "names no link"),

@@ -485,7 +485,7 @@ mod tests {
         tree.transfers[copies[0]].start_after.clear();
         assert_eq!(run(&tree), Ok(()), "the barrier is enough");
         tree.phases[1].barrier = false;
-        assert_has(&run(&tree).unwrap_err().message, &["race: rank 0 lane 0", "transfer 2 (", "transfer 3 ("]);
+        assert_has(&run(&tree).unwrap_err().message, &["race: rank 3 lane 0", "transfer 0 (", "transfer 5 ("]);
     }
 
     /// Through any dependency, not only the last: what a barrier puts before it comes before all that wait for it.

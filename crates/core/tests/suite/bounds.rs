@@ -281,7 +281,7 @@ fn any_system(random: &mut Pcg64) -> System {
         ("router_switching", &["wormhole", "cut-through"]),
         ("router_ejection", &["switched", "circuit"]),
         ("header_flits", &["0", "1", "3"]),
-        ("fixed_size_packets", &["true", "false"]),
+        ("fixed_size_packets", &["yes", "no"]),
         ("hand_off_ns", &["0", "12", "700"]),
         ("router_hand_off_ns", &["0", "3", "500"]),
         ("link_latency_ns", &["0", "0.3", "20"]),
