@@ -1,7 +1,8 @@
 """How near `optimal` is to the limit on random fabrics with switches and unequal rates; fails where it is too far.
 
 Every third fabric has slow links, every third ranks that only forward. Times are of 1 GiB, system `ideal`, packets;
-a share is that of the lower bound. `--seeds N` takes the first N fabrics only, `--seeds A-B` those from A on and before B.
+a share is that of the lower bound. `--seeds N` takes the first N fabrics only, `--seeds A-B` those
+from A on and before B.
 """
 
 from __future__ import annotations

@@ -197,7 +197,10 @@ def test_narrow_terminals_get_fewer_columns(commands: Any, width: int, monkeypat
     ids=lambda arguments: arguments[0],
 )
 def test_tables_fit_80_columns(commands: Any, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.view.terminal.plain.Plain", lambda **given: Console(**given | {"width": 80}))
+    def narrow(**_given: Any) -> Console:
+        return Console(markup=False, highlight=False, width=80)
+
+    monkeypatch.setattr("antiphon.view.terminal.plain.Plain", narrow)
     printed = commands.invoke(*arguments).stdout
     # Sentences are wrapped by the terminal.
     tables = [line for line in printed.splitlines() if line[:1] in "┏┡│└┃" or arguments == ("algorithms",)]

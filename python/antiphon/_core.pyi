@@ -52,6 +52,7 @@ __all__ = [
     "area",
     "build",
     "bus_factor",
+    "busiest_link_ns",
     "chakra_files",
     "check_fidelity",
     "collective_name",

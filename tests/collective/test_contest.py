@@ -54,6 +54,7 @@ def test_estimates_are_known_before_the_schedule() -> None:
         sooner = antiphon._core.busiest_link_ns(antiphon.Fabric(fabric), "direct", bytes="1MiB")
         schedule = antiphon.build(fabric, "direct", bytes="1MiB")
         assert sooner == schedule.busiest_link_ns(antiphon.Fabric(fabric))
+        assert sooner is not None
         assert sooner <= antiphon.simulate(fabric, schedule).time_ns
     assert antiphon._core.busiest_link_ns(antiphon.Fabric("ring:4"), "ring") is None
 

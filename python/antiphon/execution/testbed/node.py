@@ -87,7 +87,7 @@ def _run(node: Node, schedule: Schedule, rank: int | None, line: Line, patience_
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
-    node.run(schedule, rank, data and data.memory, ELEMENT, patience_s, tell)
+    node.run(schedule, rank, data.memory if data else None, ELEMENT, patience_s, tell)
     listener.join()
     line.say("ran", *times, data.wrong() if data else 0)
 
