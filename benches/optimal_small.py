@@ -23,7 +23,7 @@ MOST = 1.03
 
 def ratio(fabric: str, system: str, collective: str, size: str) -> tuple[float, str]:
     """Time of `optimal` over that of the best other algorithm, and its name."""
-    runs = antiphon.compare(antiphon.Fabric(fabric), collective=collective, bytes=size, system=system)
+    runs = antiphon.compare(fabric, collective, size, system=system, estimates=False)
     own = next(run for run in runs if run.algorithm == "optimal")
     other = min((run for run in runs if run.algorithm != "optimal"), key=lambda run: run.time_ns)
     return own.time_ns / other.time_ns, other.algorithm

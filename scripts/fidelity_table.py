@@ -22,8 +22,8 @@ TABLE = re.compile(r"(?<=<!-- table: make tables -->\n).*?(?=<!-- end of table -
 def rows(fabric: str, size: str) -> dict[str, tuple[float, list[float]]]:
     """By algorithm: nanoseconds in flits, and errors of alpha-beta, packet and packets in routers in percent."""
     network = antiphon.Fabric(fabric)
-    comparison = antiphon.compare(network, bytes=size, system=SYSTEM, fidelity=antiphon.fidelities())
-    routed = antiphon.compare(network, bytes=size, system=ROUTERS, fidelity="packet")
+    comparison = antiphon.compare(network, bytes=size, system=SYSTEM, fidelity=antiphon.fidelities(), estimates=False)
+    routed = antiphon.compare(network, bytes=size, system=ROUTERS, fidelity="packet", estimates=False)
     in_routers = {run.algorithm: run.time_ns for run in routed.runs}
     found = {}
     for runs in comparison.ladder:
