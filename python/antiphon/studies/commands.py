@@ -195,8 +195,16 @@ def _compare(
     return document | {"best": document["runs"][0]}
 
 
-def _bound(_heartbeat: Heartbeat, *, fabric: str, group: str | None = None, system: System, **problem: Any) -> Record:
-    return bounded(_fabric(fabric, group), system=system, **problem)[1]
+def _bound(
+    _heartbeat: Heartbeat,
+    *,
+    fabric: str,
+    group: str | None = None,
+    system: System,
+    fidelity: str = "packet",
+    **problem: Any,
+) -> Record:
+    return bounded(_fabric(fabric, group), system=system, fidelity=fidelity, **problem)[1]
 
 
 def _tune(

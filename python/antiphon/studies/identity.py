@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 import time
 from dataclasses import fields
@@ -18,7 +17,7 @@ from antiphon.studies.jobs import Job
 
 SHOWN_ONLY = ("cli", "papers", "view")
 """Parts of the package that no run depends on, unless its own job is there."""
-SUFFIXES = (".csv", ".json", ".onnx", ".toml")
+SUFFIXES = (".csv", ".dot", ".gv", ".json", ".onnx", ".toml", ".txt", ".xml", ".yaml", ".yml")
 """Of files that values name by themselves."""
 SETTLED_S = 2.0
 """The content of a file is read again unless it was last changed this long before it was read."""
@@ -80,7 +79,7 @@ def files_of(job: Job) -> list[str]:
         # What follows a path may be a group of ranks, the rate of links, or how many boxes there are.
         paths = {head, *(head[:at] for at, mark in enumerate(head) if mark in "[@*")} - {""}
         if not value.startswith("file:"):
-            paths = {path for path in {value, *paths} if path.lower().endswith(SUFFIXES) or os.path.isfile(path)}
+            paths = {path for path in {value, *paths} if path.lower().endswith(SUFFIXES)}
         found |= paths
         if CONFIGURATION in value:
             named = value.partition(CONFIGURATION)[2].partition(",")[0]

@@ -124,8 +124,8 @@ fn along(cycle: &[usize], at: usize, entry: usize, enter: usize, boxes: Option<u
     let find = |place: usize| cycle.iter().position(|&other| other == place).unwrap_or(0);
     let closes = boxes.filter(|boxes| boxes % 2 == 1 && size > 2).unwrap_or(0);
     let backwards = (at + usize::from(at + 2 == closes)) % 2 + usize::from(at + 1 == closes);
-    let turned = if size % 2 == 0 { find(entry) % 2 } else { 0 };
-    let step = if (backwards + turned) % 2 == 0 { 1 } else { size - 1 };
+    let turned = if size.is_multiple_of(2) { find(entry) % 2 } else { 0 };
+    let step = if (backwards + turned).is_multiple_of(2) { 1 } else { size - 1 };
     let mut places: Vec<usize> = (0..size).map(|i| cycle[(find(enter) + i * step) % size]).collect();
     if at + 1 == closes {
         places.swap(size - 2, size - 1);

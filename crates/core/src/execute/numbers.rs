@@ -78,7 +78,7 @@ impl Drawn {
 
     fn number(&self, rank: u32, place: u64) -> i64 {
         let bits = Self::bits(rank, place);
-        let number = (bits as u128 * self.largest.unwrap_or(1) as u128 >> 64) as i64 + 1;
+        let number = ((bits as u128 * self.largest.unwrap_or(1) as u128) >> 64) as i64 + 1;
         if bits & 1 == 0 { number } else { -number }
     }
 }

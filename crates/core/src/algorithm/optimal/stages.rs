@@ -56,7 +56,7 @@ impl Stages {
         let rate = |number: usize| {
             let along = &product.dimensions[number];
             let links = if along.shape == DimensionShape::Clique { along.size - 1 } else { 1 };
-            along.rate.unwrap_or(system.link_rate).0.saturating_mul(links as u64)
+            along.rate.unwrap_or(system.link_rate).0.saturating_mul(links)
         };
         let mut order: Vec<usize> = (0..product.dimensions.len()).collect();
         order.sort_by_key(|&number| Reverse(rate(number)));

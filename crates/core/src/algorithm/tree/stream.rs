@@ -79,10 +79,11 @@ pub(in crate::algorithm) fn stream_timed<'a>(request: &Request, timetables: &'a 
         }
     }
     let (timed, timetable) = best.expect("a timetable");
-    if given.is_none() && timetable.packets(timed.rounds) <= MOST_SIMULATED {
-        if let Some(soonest) = simulated(request, &looks, timed.time_ps)? {
-            return Ok(soonest);
-        }
+    if given.is_none()
+        && timetable.packets(timed.rounds) <= MOST_SIMULATED
+        && let Some(soonest) = simulated(request, &looks, timed.time_ps)?
+    {
+        return Ok(soonest);
     }
     lower_timed(request, timetable, &timed)
 }
