@@ -184,7 +184,7 @@ def test_boxes_on_rails(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["bound", spec, "--bytes", "1GiB", "--json"])
     assert json.loads(result.stdout)["fabric"] == spec
     # A study finds the file in all of its spellings.
-    file = tmp_path / "box"
+    file = tmp_path / "box.xml"
     file.write_text(NCCL)
     for end in ("", "@5", "*4@rails", "@5*4@rails:50/1us", "[0,1]", ",dead=5"):
         point = CommandPoint("simulate", (("fabric", f"{file}{end}"),))
