@@ -1,7 +1,7 @@
 """A packet simulator with the rules as docs/simulation.md states them, one event a packet and link.
 
-First written from the core, with which it shares no code; the reference of ``test_oracle_packet.py``. Times are
-integers, in ticks. Neither parallel links that act together nor ranks that share a node are in it.
+It shares no code with the core; the reference of ``test_oracle_packet.py``. A message is a pair of transfer and chunk.
+Times are integers, in ticks. Neither parallel links that act together nor ranks that share a node are in it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections import deque
 from math import inf
 from typing import Any
 
-LINK, ARRIVAL, RECEIVED, APPLIED, WAKE = range(5)
+LINK, ARRIVAL, RECEIVED, APPLIED, SENT, WAKE = range(6)
+
+Message = tuple[int, int]
 
 
 class Interface:
-    """Messages ``[transfer, packets left, first link]`` of one interface, and its virtual channels."""
+    """Messages ``[message, packets left, first link]`` of one interface, and its virtual channels."""
 
     def __init__(self, channels: int) -> None:
         self.count = channels
@@ -49,22 +51,26 @@ class Simulator:
             # Lanes are written as numbers and as [first, count].
             ranges = [(item, 1) if isinstance(item, int) else item for item in transfer["payload"]]
             lanes = [schedule["lanes"][first + i] for first, count in ranges for i in range(count)]
-            transfer.setdefault("start_after", [])
+            transfer["start_after"] = waits(transfer.get("start_after", []))
+            transfer["apply_after"] = waits(transfer.get("apply_after", []))
             bytes_ = sum(lane["chunk_bytes"] for lane in lanes)
             transfer["packets"] = count = max(1, -(-bytes_ // packet["payload_bytes"]))
             payload = packet["payload_bytes"] if packet["fixed_size"] else -(-bytes_ // count)
             transfer["flits"] = max(1, -(-payload // packet["flit_bytes"])) + packet["header_flits"]
+            transfer.setdefault("phase", 0)
             transfer["reduce"] = self.reduce_time(bytes_) if transfer["op"] == "reduce" else 0
             transfer["chunks"], transfer["stride"] = lanes[0]["chunks"], lanes[0]["stride"]
-        count = len(self.transfers)
-        self.started, self.applied, self.reducer = [0] * count, [0] * count, [0] * schedule["ranks"]
+        self.happened: set[tuple[str, Message]] = set()
+        self.held: list[Message] = []
+        self.reducer = [0] * schedule["ranks"]
         self.left = [0] * len(schedule["phases"])
         for transfer in self.transfers:
             self.left[transfer["phase"]] += transfer["chunks"]
         self.waiting: list[deque[tuple[Any, ...]]] = [deque() for _ in links]
         self.last_input = [0 for _ in links]
         self.ports = [sources[:link].count(source) for link, source in enumerate(sources)]
-        self.by_port = system["interface"]["assignment"] == "port"
+        self.assignment = system["interface"]["assignment"]
+        self.by_port = self.assignment == "port"
         router = system["router"]
         stages = router["routing_cycles"] + router["vc_allocation_cycles"] + router["switch_allocation_cycles"]
         self.stages = int(stages + router["traversal_cycles"]) * int(router["clock_ps"])
@@ -89,7 +95,7 @@ class Simulator:
         for id_, transfer in enumerate(self.transfers):
             todo = self.queues[self.queue_of[id_]]["todo"]
             slots = (transfer["step"] + chunk * transfer["stride"] for chunk in range(transfer["chunks"]))
-            todo += [(transfer["phase"], slot, id_) for slot in slots]
+            todo += [(transfer["phase"], slot, id_, chunk) for chunk, slot in enumerate(slots)]
         for queue in self.queues:
             queue["todo"].sort(reverse=True)
         self.gate, self.finish, self.created = 0, 0, 0
@@ -103,13 +109,14 @@ class Simulator:
     def add_queue(self, interfaces: int) -> int:
         mine = range(len(self.interfaces), len(self.interfaces) + interfaces)
         self.interfaces += [Interface(self.system["interface"]["virtual_channels"]) for _ in mine]
-        busy = dict.fromkeys(mine, 0)
-        self.queues.append({"todo": [], "slot": [], "out": 0, "mine": mine, "busy": busy})
+        self.queues.append({"todo": [], "slot": [], "out": 0, "mine": mine, "busy": {}, "last": mine[-1]})
         return len(self.queues) - 1
 
     def push(self, at: int, kind: int, number: int, what: Any = None) -> None:
         self.created += 1
-        heapq.heappush(self.agenda, (at, kind, number, self.created, what))
+        # Packets come in the order in which they left, messages by their chunks.
+        tie = what if kind in (RECEIVED, APPLIED, SENT) else self.created
+        heapq.heappush(self.agenda, (at, kind, number, tie, what))
 
     def run(self) -> int:
         self.now = 0
@@ -119,12 +126,16 @@ class Simulator:
             if kind == LINK:
                 self.link_done(number)
             elif kind == ARRIVAL:
-                self.request(self.transfers[number]["route"][what[0]], ("packet", number, *what))
+                self.request(self.transfers[number]["route"][what[1]], ("packet", *what))
             elif kind == RECEIVED:
-                self.received(number)
+                self.received((number, what))
             elif kind == APPLIED:
-                self.apply(number)
+                self.apply((number, what))
+            elif kind == SENT:
+                self.come("sent", (number, what))
             else:
+                busy = self.queues[number]["busy"]
+                self.queues[number]["busy"] = {i: until for i, until in busy.items() if until > self.now}
                 self.advance(number)
         assert not any(self.left), "stalled"
         return self.finish
@@ -156,10 +167,11 @@ class Simulator:
                 message = channel[0]
             what = ("packet", message[0], 0, message[1] == 1, what[1])
         self.service[link] = (what, message, channel)
-        end = self.now + self.transfers[what[1]]["flits"] * self.links[link][0]
+        (id_, _), hop = what[1], what[2]
+        end = self.now + self.transfers[id_]["flits"] * self.links[link][0]
         self.push(end, LINK, link)
-        if ahead := self.ahead(what[1], what[2]):
-            self.push(end + self.links[link][1] - ahead, ARRIVAL, what[1], (what[2] + 1, what[3]))
+        if ahead := self.ahead(id_, hop):
+            self.push(end + self.links[link][1] - ahead, ARRIVAL, id_, (what[1], hop + 1, what[3]))
 
     def ahead(self, transfer: int, hop: int) -> int:
         """By how much a packet asks for the link after a hop before all of it has come there."""
@@ -173,27 +185,29 @@ class Simulator:
         """The link over which a packet came, or after those the interface."""
         if what[0] == "interface":
             return len(self.links) + int(what[1])
-        return int(self.transfers[what[1]]["route"][what[2] - 1])
+        return int(self.transfers[what[1][0]]["route"][what[2] - 1])
 
     def link_done(self, link: int) -> None:
-        (_, transfer, hop, last, *source), message, channel = self.service[link]  # type: ignore[misc]
+        (_, (id_, chunk), hop, last, *source), message, channel = self.service[link]  # type: ignore[misc]
         if message is not None:
+            if last:
+                self.push(self.now, SENT, id_, chunk)
             interface = self.interfaces[source[0]]
             interface.backlog -= 1
             message[1] -= 1
             if channel is not None:
                 channel.popleft()
             self.ask_again(source[0], link)
-        at, route = self.now + self.links[link][1], self.transfers[transfer]["route"]
+        at, route = self.now + self.links[link][1], self.transfers[id_]["route"]
         if hop + 1 == len(route):
             if last:
-                self.push(at + (self.hand_off << self.bits), RECEIVED, transfer)
-        elif self.ahead(transfer, hop):
+                self.push(at + (self.hand_off << self.bits), RECEIVED, id_, chunk)
+        elif self.ahead(id_, hop):
             pass  # it has asked
         elif at == self.now:
-            self.request(route[hop + 1], ("packet", transfer, hop + 1, last))
+            self.request(route[hop + 1], ("packet", (id_, chunk), hop + 1, last))
         else:
-            self.push(at, ARRIVAL, transfer, (hop + 1, last))
+            self.push(at, ARRIVAL, id_, ((id_, chunk), hop + 1, last))
         self.service[link] = None
         self.serve(link)
         if message is not None and (
@@ -221,11 +235,11 @@ class Simulator:
         elif interface.messages:
             self.request(interface.messages[0][2], ("interface", number))
 
-    def send(self, transfer: int, number: int) -> None:
-        interface, packets = self.interfaces[number], self.transfers[transfer]["packets"]
-        first = self.transfers[transfer]["route"][0]
+    def send(self, which: Message, number: int) -> None:
+        interface, packets = self.interfaces[number], self.transfers[which[0]]["packets"]
+        first = self.transfers[which[0]]["route"][0]
         idle = interface.backlog == 0
-        message = [transfer, packets, first]
+        message = [which, packets, first]
         interface.messages.append(message)
         interface.backlog += packets
         if idle:
@@ -249,28 +263,31 @@ class Simulator:
         while self.gate < len(phases) and not (phases[self.gate]["barrier"] and any(self.left[: self.gate])):
             self.gate += 1
         if self.gate != before:
-            for queue in range(len(self.queues)):
-                self.advance(queue)
+            self.look()
 
-    def ready(self, id_: int) -> bool:
-        return all(self.applied[other] > self.started[id_] for other in self.transfers[id_]["start_after"])
+    def look(self) -> None:
+        for queue in range(len(self.queues)):
+            self.advance(queue)
+
+    def ready(self, message: Message, when: str = "start_after") -> bool:
+        id_, chunk = message
+        after = self.transfers[id_][when]
+        return all(chunk < lag or (event, (other, chunk - lag)) in self.happened for other, event, lag in after)
 
     def advance(self, number: int) -> None:
         queue = self.queues[number]
         mine, todo = queue["mine"], queue["todo"]
         if self.by_link:
-            while todo and todo[-1][0] < self.gate and self.ready(todo[-1][2]):
+            while todo and todo[-1][0] < self.gate and self.ready(todo[-1][2:]):
                 if (self.stop_and_wait and queue["out"]) or len(self.interfaces[mine[0]].messages) >= 2:
                     return
-                id_ = todo.pop()[2]
                 queue["out"] += 1
-                self.started[id_] += 1
-                self.send(id_, mine[0])
+                self.send(todo.pop()[2:], mine[0])
             return
         depth, issue = self.system["interface"]["depth_packets"], self.system["interface"]["issue_ps"] << self.bits
 
         def free() -> list[int]:
-            return [i for i in mine if queue["busy"][i] <= self.now and self.interfaces[i].backlog <= depth]
+            return [i for i in mine if i not in queue["busy"] and self.interfaces[i].backlog <= depth]
 
         while True:
             if not queue["slot"]:
@@ -279,44 +296,61 @@ class Simulator:
                     return
                 slot = todo[-1][:2]
                 while todo and todo[-1][:2] == slot:
-                    queue["slot"].append(todo.pop()[2])
-            for id_ in list(queue["slot"]):
-                if not self.ready(id_):
+                    queue["slot"].append(todo.pop()[2:])
+            for message in list(queue["slot"]):
+                if not self.ready(message):
                     continue
-                can = free()
-                if self.by_port:
-                    can = [i for i in can if i == mine[self.ports[self.transfers[id_]["route"][0]]]]
-                if not can and self.by_port:
-                    continue
+                id_, can = message[0], free()
+                if self.assignment == "round-robin":
+                    can.sort(key=lambda i: (i - queue["last"] - 1) % len(mine))
+                elif self.assignment in ("port", "receiver"):
+                    transfer = self.transfers[id_]
+                    own = self.ports[transfer["route"][0]] if self.by_port else transfer["to"] % len(mine)
+                    if mine[own] not in can:
+                        continue
+                    can = [mine[own]]
                 if not can:
                     return
-                interface = can[0]
-                queue["slot"].remove(id_)
-                self.started[id_] += 1
-                self.send(id_, interface)
+                interface = queue["last"] = can[0]
+                queue["slot"].remove(message)
+                self.send(message, interface)
                 if issue:
                     queue["busy"][interface] = self.now + (self.transfers[id_]["packets"] + 1) * issue
                     self.push(queue["busy"][interface], WAKE, number)
             if queue["slot"]:
                 return
 
-    def received(self, id_: int) -> None:
-        transfer, at = self.transfers[id_], self.now
-        if transfer["reduce"]:
-            at = self.reducer[transfer["to"]] = max(self.now, self.reducer[transfer["to"]]) + transfer["reduce"]
-        self.push(at, APPLIED, id_)
+    def received(self, message: Message) -> None:
+        self.held.append(message)
+        self.release()
         if self.stop_and_wait:
-            self.queues[self.queue_of[id_]]["out"] -= 1
-            self.advance(self.queue_of[id_])
+            self.queues[self.queue_of[message[0]]]["out"] -= 1
+            self.advance(self.queue_of[message[0]])
 
-    def apply(self, id_: int) -> None:
-        transfer = self.transfers[id_]
-        self.applied[id_] += 1
+    def release(self) -> None:
+        for id_, chunk in sorted(message for message in self.held if self.ready(message, "apply_after")):
+            self.held.remove((id_, chunk))
+            transfer, at = self.transfers[id_], self.now
+            if transfer["reduce"]:
+                at = self.reducer[transfer["to"]] = max(at, self.reducer[transfer["to"]]) + transfer["reduce"]
+            self.push(at, APPLIED, id_, chunk)
+
+    def apply(self, message: Message) -> None:
         self.finish = self.now
-        self.left[transfer["phase"]] -= 1
-        if self.left[transfer["phase"]] == 0:
+        phase = self.transfers[message[0]]["phase"]
+        self.left[phase] -= 1
+        self.happened.add(("applied", message))
+        if self.left[phase] == 0:
             self.open_gate()
-        for number, queue in enumerate(self.queues):
-            heads = [todo[2] for todo in queue["todo"][-1:]] if self.by_link else queue["slot"]
-            if any(id_ in self.transfers[head]["start_after"] for head in heads):
-                self.advance(number)
+        self.come("applied", message)
+
+    def come(self, event: str, message: Message) -> None:
+        self.happened.add((event, message))
+        self.release()
+        self.look()
+
+
+def waits(after: list[Any]) -> list[tuple[int, str, int]]:
+    """Transfer, event and lag of what is written as numbers and as objects."""
+    items = [{"transfer": item} if isinstance(item, int) else item for item in after]
+    return [(item["transfer"], item.get("event", "applied"), item.get("lag", 0)) for item in items]

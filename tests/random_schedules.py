@@ -1,4 +1,4 @@
-"""Random schedules that compute a collective, and small changes that may spoil them."""
+"""Random schedules that compute a collective, with waits of all kinds, and small changes that may spoil them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ SPECS = ("mesh:2x2", "ring:4", "fc:4", "switch:4")
 ELEMENT_BYTES = 4
 
 
-def random_schedule(random: Random) -> antiphon.Schedule:
-    """A schedule for 4 ranks: every lane along random trees, in random chunks, in phases with and without barriers."""
+def random_schedule(random: Random, elements: int = 300) -> antiphon.Schedule:
+    """A schedule for 4 ranks and up to so many elements.
+
+    Every lane goes along random trees, in random chunks, in phases with and without barriers.
+    """
     fabric = antiphon.Fabric(random.choice(SPECS))
     collective = random.choice(antiphon.collectives())
     root = random.randrange(4)
-    bytes = ELEMENT_BYTES * random.randint(4, 300)
+    bytes = ELEMENT_BYTES * random.randint(4, elements)
     builder = antiphon.ScheduleBuilder(fabric, collective, bytes, "random", root=root)
     reduces = collective in ("all-reduce", "reduce", "reduce-scatter")
     copies = collective in ("all-reduce", "broadcast", "all-gather", "all-to-all")
@@ -44,6 +47,37 @@ def random_schedule(random: Random) -> antiphon.Schedule:
             for child, parent, below in tree:
                 builder.copy(parent, child, lane, below)
     return builder.finish()
+
+
+def with_waits(random: Random, schedule: antiphon.Schedule) -> antiphon.Schedule:
+    """A copy with other endpoints, in which transfers wait for more than they must."""
+    document: dict[str, Any] = json.loads(schedule.to_json())
+    transfers, lanes = document["transfers"], document["lanes"]
+
+    def lane(transfer: dict[str, Any]) -> dict[str, Any]:
+        first = transfer["payload"][0]
+        return lanes[first if isinstance(first, int) else first[0]]  # type: ignore[no-any-return]
+
+    def turn(id_: int, chunk: int) -> tuple[int, int, int]:
+        transfer = transfers[id_]
+        return transfer.get("phase", 0), transfer["step"] + chunk * lane(transfer)["stride"], id_
+
+    for id_, transfer in enumerate(transfers):
+        for when, rank in (("start_after", transfer["from"]), ("apply_after", transfer["to"])):
+            found = []
+            for other in random.sample(range(len(transfers)), min(4, len(transfers))):
+                chunks, lag = lane(transfer)["chunks"], random.choice([0, 0, 1, 2])
+                event = "applied" if transfers[other]["to"] == rank else "sent"
+                here = rank in (transfers[other]["to"], transfers[other]["from"])
+                before = all(turn(other, chunk - lag) < turn(id_, chunk) for chunk in range(lag, chunks))
+                if here and before and lane(transfers[other])["chunks"] == chunks:
+                    found.append({"transfer": other, "event": event, "lag": lag})
+            known = [item if isinstance(item, int) else item["transfer"] for item in transfer.get(when, [])]
+            transfer[when] = transfer.get(when, []) + [item for item in found if item["transfer"] not in known]
+    issue = random.choice(["links", "links", "steps", "steps", "strict-steps"])
+    pacing = random.choice(["pipelined", "stop-and-wait"]) if issue == "links" else "pipelined"
+    document["endpoint"] |= {"issue": issue, "pacing": pacing, "interfaces": random.choice([None, 1, 2, 3])}
+    return antiphon.Schedule.from_json(json.dumps(document))
 
 
 def _regions(random: Random, collective: str, root: int, bytes: int) -> list[tuple[int, int, int, int]]:

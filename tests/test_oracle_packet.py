@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from oracle_packet import Simulator
+from random_schedules import random_schedule, with_waits
 
 import antiphon
 from antiphon import Fabric, Schedule, System
@@ -66,14 +68,40 @@ def links_of(fabric: Fabric, system: dict[str, Any]) -> tuple[list[tuple[int, in
     return [(time, latency << bits) for time, latency in zip(times, latencies, strict=True)], bits
 
 
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 100))])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_random_schedules_with_waits(system: str, seed: int) -> None:
+    random = Random(seed)
+    choices = {
+        "interfaces": [1, 2, 4],
+        "interface_depth_packets": [1, 2, 5],
+        "interface_virtual_channels": [1, 2, 3],
+        "interface_issue_ns": [0, 1, 5.12, 83.2],
+        "interface_assignment": ["lowest-free", "round-robin", "receiver", "port"],
+        "packet_payload_bytes": [64, 128, 4096],
+        "reduce_rate_gb_per_s": [None, 1, 25],
+        "link_latency_ns": [0, 7, 20],
+    }
+    for _ in range(4):
+        schedule = with_waits(random, random_schedule(random, elements=3000))
+        platform = SYSTEMS[system].with_(**{key: random.choice(of) for key, of in choices.items()})
+        assert_as_expected(schedule, platform)
+
+
+def assert_as_expected(schedule: Schedule, platform: System) -> None:
+    fabric, parameters = Fabric(schedule.fabric), json.loads(platform.to_json())
+    links, bits = links_of(fabric, parameters)
+    sources = [int(source) for source in fabric.links["from"]]
+    result = antiphon.simulate(fabric, schedule, system=platform, fidelity="packet")
+    expected = Simulator(json.loads(schedule.to_json()), links, sources, parameters, bits).run() >> bits
+    assert round(result.time_ns * 1000) == expected
+
+
 @pytest.mark.parametrize("large", [100_000, pytest.param(200_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_times_are_those_of_a_second_simulator(spec: str, system: str, large: int) -> None:
-    fabric, platform = Fabric(spec), SYSTEMS[system]
-    parameters = json.loads(platform.to_json())
-    (links, bits), compared = links_of(fabric, parameters), 0
-    sources = [int(source) for source in fabric.links["from"]]
+    fabric, platform, compared = Fabric(spec), SYSTEMS[system], 0
     for algorithm, (issue, pacing), size in itertools.product(ALGORITHMS, ISSUES, [5_000, large]):
         try:
             built = antiphon.build(fabric, algorithm, bytes=size, system=platform)
@@ -81,9 +109,17 @@ def test_times_are_those_of_a_second_simulator(spec: str, system: str, large: in
             continue
         document = json.loads(built.to_json())
         document["endpoint"] |= {"issue": issue, "pacing": pacing}
-        schedule = Schedule.from_json(json.dumps(document), fabric)
-        result = antiphon.simulate(fabric, schedule, system=platform, fidelity="packet")
-        expected = Simulator(document, links, sources, parameters, bits).run() >> bits
-        assert round(result.time_ns * 1000) == expected, (algorithm, issue, pacing, size)
+        assert_as_expected(Schedule.from_json(json.dumps(document), fabric), platform)
         compared += 1
     assert compared >= 8
+
+
+def test_a_message_waits_for_its_own_chunk() -> None:
+    """Chunks overtake each other on two interfaces: as many chunks are not the same chunk."""
+    fabric = Fabric("ring:5")
+    document = json.loads(antiphon.build(fabric, "multitree", "broadcast", 262144, root=4).to_json())
+    document["endpoint"] |= {"issue": "steps", "interfaces": 2}
+    document["conflict_free"] = False
+    schedule, system = Schedule.from_json(json.dumps(document), fabric), System("generic").with_(interface_issue_ns=0)
+    assert antiphon.simulate(fabric, schedule, system, "packet").time_ns == 18_696.8
+    assert_as_expected(schedule, system)

@@ -156,8 +156,8 @@ pub struct Network<R> {
     pub classes: Vec<u16>,
     /// Packets that arrived in this cycle.
     pub delivered: Vec<Packet>,
-    /// Terminals from which a packet's last flit left in this cycle, and its tag.
-    pub departed: Vec<(u32, u32)>,
+    /// Terminals from which a packet's last flit left in this cycle, its tag, and what it has for the routing.
+    pub departed: Vec<(u32, u32, u32)>,
     /// Whether anybody wants to know when links were busy.
     pub records: bool,
     /// Uninterrupted transmissions on links that ended: link, start and end.

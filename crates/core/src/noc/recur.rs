@@ -14,9 +14,11 @@ const END: u64 = u64::MAX;
 
 impl<R: Routing> Network<R> {
     /// Appends all that decides what happens after cycle `now`, the last one processed or a later
-    /// one. Equal words mean equal futures. O(virtual channels + packets in flight).
-    pub fn write_state(&self, now: u64, state: &mut Vec<u64>) {
+    /// one. Equal words mean equal futures; `route` is the word for what a packet has for the routing. O(virtual channels +
+    /// packets in flight).
+    pub fn write_state(&self, now: u64, route: &dyn Fn(&Packet) -> u32, state: &mut Vec<u64>) {
         let mut writer = Writer {
+            route,
             state,
             now,
             aged: self.model.allocator == Allocator::Age,
@@ -127,8 +129,8 @@ impl<R: Routing> Network<R> {
         writer.state.push(END);
     }
 
-    /// Makes everything happen `by` cycles later.
-    pub fn delay(&mut self, by: u64) {
+    /// Makes everything happen `by` cycles later, and packets others, perhaps.
+    pub fn delay(&mut self, by: u64, other: impl Fn(&mut Packet)) {
         // `MAX` is the cycle of what never happened.
         let later = |cycle: &mut u64| *cycle = cycle.saturating_add(by);
         let by_ps = by * self.model.clock_ps;
@@ -142,21 +144,19 @@ impl<R: Routing> Network<R> {
         self.routers.iter_mut().flat_map(|router| [&mut router.woken, &mut router.worked]).for_each(later);
         for terminal in &mut self.terminals {
             [&mut terminal.woken, &mut terminal.worked].into_iter().for_each(later);
-            terminal.queue.iter_mut().for_each(|run| run.packet.delay(by));
         }
-        self.packets.iter_mut().for_each(|packet| packet.delay(by));
-    }
-}
-
-impl Packet {
-    fn delay(&mut self, by: u64) {
-        self.created += by;
-        self.injected += by;
+        let queued = self.terminals.iter_mut().flat_map(|terminal| &mut terminal.queue).map(|run| &mut run.packet);
+        for packet in queued.chain(&mut self.packets) {
+            packet.created += by;
+            packet.injected += by;
+            other(packet);
+        }
     }
 }
 
 /// Words of a state.
 struct Writer<'a> {
+    route: &'a dyn Fn(&Packet) -> u32,
     state: &'a mut Vec<u64>,
     now: u64,
     /// Whether the age of packets decides anything.
@@ -193,7 +193,7 @@ impl Writer<'_> {
     fn contents(&mut self, packet: &Packet) {
         self.pair(packet.tag, packet.hops);
         self.pair(packet.destination, packet.flits);
-        self.pair(packet.ejected, packet.route);
+        self.pair(packet.ejected, (self.route)(packet));
         if self.aged {
             self.state.push(packet.created.wrapping_sub(self.now));
         }

@@ -47,7 +47,8 @@ impl<R: Routing> Network<R> {
         if left == 1 {
             at.holder = NONE;
             state.backlog -= 1;
-            self.departed.push((terminal, self.packets[id as usize].tag));
+            let Packet { tag, route, .. } = self.packets[id as usize];
+            self.departed.push((terminal, tag, route));
         }
         if state.current.is_some() || !state.queue.is_empty() {
             self.wake_terminal(terminal, self.now + 1);

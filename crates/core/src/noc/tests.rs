@@ -310,12 +310,13 @@ fn goes_on_alike(fabric: &Fabric, model: &RouterModel, links: (Picos, Picos), li
         Some(network)
     };
     let (Some(mut network), Some(mut late)) = (network(), network()) else { return };
-    late.delay(by);
+    late.delay(by, |_| ());
     let mut now = at;
     loop {
         let mut states = [vec![], vec![]];
-        network.write_state(now, &mut states[0]);
-        late.write_state(now + by, &mut states[1]);
+        let route = |packet: &Packet| packet.route;
+        network.write_state(now, &route, &mut states[0]);
+        late.write_state(now + by, &route, &mut states[1]);
         assert_eq!(states[0], states[1]);
         let next = network.next_cycle();
         assert_eq!(late.next_cycle(), next.map(|cycle| cycle + by));

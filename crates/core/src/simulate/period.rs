@@ -19,8 +19,9 @@ use std::hash::Hasher;
 
 /// A network whose state may recur.
 pub trait Recurrent: Carrier {
-    /// Appends all that decides what happens next, with times relative to `now`.
-    fn write_state(&self, now: Ticks, state: &mut Vec<u64>);
+    /// Appends all that decides what happens next, with times relative to `now`, and chunks to those that the ranks have
+    /// started.
+    fn write_state(&self, now: Ticks, endpoints: &Endpoints, state: &mut Vec<u64>);
 
     /// Makes everything happen later by `by`, and `chunks` further of each transfer.
     fn delay(&mut self, by: Ticks, chunks: &[u64]);
@@ -117,13 +118,13 @@ impl Periods {
         network: &mut impl Recurrent,
     ) {
         let Some(beat) = self.beat(endpoints, network) else { return };
-        let due = self.trial.as_ref().map_or(events >= self.next_events, |trial| beat == trial.end_beat);
+        let due = self.trial.as_ref().map_or(events >= self.next_events, |trial| beat >= trial.end_beat);
         if !due {
             return;
         }
         self.state.clear();
         endpoints.write_state(now, &mut self.state);
-        network.write_state(now, &mut self.state);
+        network.write_state(now, endpoints, &mut self.state);
         // A word costs a few percent of an event, so this keeps looking cheap.
         self.next_events = events + self.state.len() as u64;
         match self.trial.take() {

@@ -134,7 +134,7 @@ impl<'a> Sources<'a> {
         let arrived = |&Packet { created, injected, hops, .. }: &Packet| Arrived { created, injected, cycle, hops };
         self.arrived.extend(self.network.delivered.iter().map(arrived));
         for i in 0..self.network.departed.len() {
-            let (rank, _) = self.network.departed[i];
+            let (rank, ..) = self.network.departed[i];
             let next = self.next[rank as usize];
             if next <= cycle {
                 self.create(rank, cycle + 1);

@@ -1,83 +1,76 @@
-//! Messages that wait at their receivers.
+//! Messages that wait at their receivers, and what an event sets free.
 
-use super::waits::{Waiting, Waits};
-use super::{Carrier, Endpoints};
-use crate::schedule::TransferId;
+use super::waits::Waiting;
+use super::{Carrier, Endpoints, TransferState};
+use crate::schedule::{Dependency, Event, TransferId};
 use crate::simulate::clock::Ticks;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// See the module.
-pub struct Holds {
-    /// Chunks of every transfer that were received, and those of them no longer held.
-    pub received: Vec<u64>,
-    pub released: Vec<u64>,
-    /// Transfers with messages that are held.
-    pub waits: Waits,
-}
+/// A transfer and a chunk of it.
+type Message = (TransferId, u64);
+
+/// Messages that are held, each with the first event that it still waits for, and the chunk that this is of.
+#[derive(Default)]
+pub struct Holds(FxHashMap<(Dependency, u64), SmallVec<[Message; 1]>>);
 
 impl Holds {
-    /// Nothing received of so many transfers.
-    pub fn new(transfers: usize) -> Self {
-        Holds { received: vec![0; transfers], released: vec![0; transfers], waits: Waits::new(transfers) }
+    /// All messages that are held, in no order.
+    pub fn messages(&self) -> impl Iterator<Item = Message> {
+        self.0.values().flatten().copied()
+    }
+
+    /// Transfers go on `chunks` further.
+    pub fn skip(&mut self, chunks: &[u64]) {
+        let later = |id: TransferId, chunk: u64| chunk + chunks[id as usize];
+        let held = self.0.drain().map(|((event, chunk), mut held)| {
+            held.iter_mut().for_each(|(id, chunk)| *chunk = later(*id, *chunk));
+            ((event, later(event.transfer(), chunk)), held)
+        });
+        self.0 = held.collect();
     }
 }
 
 impl Endpoints<'_> {
-    /// Reduces or stores a message that was received, unless it is to wait.
-    pub fn hold(&mut self, transfer: TransferId, now: Ticks) {
-        match &mut self.holds {
-            Some(holds) => holds.received[transfer as usize] += 1,
-            None => return self.reduce(transfer, now),
-        }
-        self.release(transfer, now);
-    }
-
-    /// Reduces or stores all held messages of a transfer that need no longer wait, in order.
-    fn release(&mut self, transfer: TransferId, now: Ticks) {
-        loop {
-            let Some(holds) = &self.holds else { return };
-            let chunk = holds.released[transfer as usize];
-            if chunk == holds.received[transfer as usize] {
-                return;
+    /// Reduces or stores a message that was received, unless it must wait.
+    pub fn hold(&mut self, (transfer, chunk): Message, now: Ticks) {
+        let after = self.plan.apply_after(&self.plan.jobs[transfer as usize]);
+        let missing = after.iter().find(|&&dependency| !self.has_happened(dependency, chunk));
+        match (missing, &mut self.holds) {
+            (Some(missing), Some(holds)) => {
+                let event = Dependency::new(missing.transfer(), missing.event());
+                let of = chunk - u64::from(missing.lag());
+                holds.0.entry((event, of)).or_default().push((transfer, chunk));
             }
-            let after = self.plan.apply_after(&self.plan.jobs[transfer as usize]);
-            let missing = after.iter().find(|&&dependency| self.reached(dependency) <= chunk).copied();
-            let Some(holds) = &mut self.holds else { return };
-            if let Some(missing) = missing {
-                holds.waits.add(transfer, missing.transfer());
-                return;
-            }
-            holds.released[transfer as usize] += 1;
-            self.reduce(transfer, now);
+            _ => self.reduce(transfer, chunk, now),
         }
     }
 
     /// A message was sent: nothing else may wait for it but what names it.
-    pub fn was_sent(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
-        if let Some(sent) = &mut self.sent {
-            sent[transfer as usize] += 1;
+    pub fn was_sent(&mut self, transfer: TransferId, chunk: u64, now: Ticks, carrier: &mut impl Carrier) {
+        if let Some((sent, early)) = &mut self.sent {
+            early.come(transfer, chunk, &mut sent[transfer as usize]);
         }
         let waiting = self.waits.take(transfer);
-        self.wake(transfer, waiting, now, carrier);
+        self.wake((Dependency::new(transfer, Event::Sent), chunk), waiting, now, carrier);
     }
 
-    /// Something became of a message: releases what waited for it at receivers, and starts those `waiting` at their senders.
-    pub fn wake(&mut self, transfer: TransferId, waiting: Waiting, now: Ticks, carrier: &mut impl Carrier) {
-        if let Some(holds) = &mut self.holds {
-            let held = holds.waits.take(transfer);
-            held.into_iter().for_each(|held| self.release(held, now));
+    /// Something became of a chunk: releases what waited for it at receivers, by transfer and chunk, and starts those of the
+    /// `waiting` at senders that need not wait any longer.
+    pub fn wake(&mut self, event: (Dependency, u64), waiting: Waiting, now: Ticks, carrier: &mut impl Carrier) {
+        if let Some(mut held) = self.holds.as_mut().and_then(|holds| holds.0.remove(&event)) {
+            held.sort_unstable();
+            held.into_iter().for_each(|message| self.hold(message, now));
         }
-        // Mostly it is one, or none.
-        if let [id] = waiting[..] {
-            let queue = self.transfers[id as usize].queue;
-            if self.plan.units.is_some() {
-                self.come_back(queue, id);
+        let mut woken: SmallVec<[u32; 4]> = SmallVec::new();
+        for id in waiting {
+            let TransferState { started, queue, .. } = self.transfers[id as usize];
+            if started < self.plan.kind_of(id).chunks && self.data_ready(id) {
+                if self.plan.units.is_some() {
+                    self.come_back(queue, id);
+                }
+                woken.push(queue);
             }
-            return self.advance(queue, now, carrier);
-        }
-        let mut woken: SmallVec<[u32; 4]> = waiting.iter().map(|&id| self.transfers[id as usize].queue).collect();
-        if self.plan.units.is_some() {
-            waiting.into_iter().zip(&woken).for_each(|(id, &queue)| self.come_back(queue, id));
         }
         woken.sort_unstable();
         woken.dedup();

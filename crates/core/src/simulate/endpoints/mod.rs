@@ -5,6 +5,8 @@
 //! - A message counts as received `hand_off` after it arrived; then it waits for what it is to be
 //!   applied after. Reductions of a rank run one at a time.
 //! - A message is sent when its last packet has left the sender.
+//! - Messages of a transfer may overtake each other: whoever waits for a chunk waits for that one, however many others
+//!   have come.
 //!
 //! All engines share this side; each is a [`Carrier`] of messages. Events of the ranks come after
 //! those of the network at the same time.
@@ -17,6 +19,7 @@ mod launches;
 mod node;
 mod periodic;
 mod ports;
+mod reached;
 mod receivers;
 mod senders;
 mod stalled;
@@ -29,7 +32,7 @@ use super::recorder::Deliveries;
 use crate::error::Result;
 use crate::fabric::NodeId;
 use crate::schedule::Event::Sent;
-use crate::schedule::{Dependency, Issue, TransferId};
+use crate::schedule::{Issue, TransferId};
 use crate::simulate::clock::Ticks;
 #[cfg(doc)]
 use crate::system::Assignment;
@@ -41,6 +44,7 @@ use holds::Holds;
 use launches::{FlightState, Launches};
 use node::Nodes;
 use ports::Ports;
+use reached::Early;
 use senders::Queue;
 use std::ops::Range;
 use waits::Waits;
@@ -54,10 +58,10 @@ pub trait Carrier {
     /// cost memory.
     fn has_room(&self, interface: u32) -> bool;
 
-    /// Takes a message, also one whose route is empty; returns until when its packets are being
+    /// Takes the message of a chunk, also one whose route is empty; returns until when its packets are being
     /// handed to the interface. [`Endpoints::departed`], [`Endpoints::sent`] and [`Endpoints::arrived`]
     /// are to be told what becomes of it.
-    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks;
+    fn send(&mut self, transfer: TransferId, chunk: u64, interface: u32, now: Ticks) -> Ticks;
 
     /// A flight was launched. Of several on a link those of lower rank go first.
     fn launched(&mut self, flight: u32, rank: u64);
@@ -69,14 +73,14 @@ struct Interface {
     queue: u32,
     /// Where it is.
     node: NodeId,
-    /// Until when packets are being handed to it.
-    busy_until: Ticks,
+    /// Until when packets are being handed to it; none after its rank has looked again.
+    busy_until: Option<Ticks>,
 }
 
 /// How far a transfer is, in one line of a cache: large runs wait for memory.
 #[derive(Clone, Copy, Default)]
 struct TransferState {
-    /// Chunks started and applied.
+    /// Chunks started; and applied, all before which are.
     started: u64,
     applied: u64,
     /// Dependencies known to be met for the next chunk.
@@ -91,15 +95,15 @@ struct TransferState {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The last packet of a message was received and handed over.
-    Received { transfer: TransferId },
+    Received { transfer: TransferId, chunk: u64 },
     /// Its data was added (or stored).
-    Applied { transfer: TransferId },
+    Applied { transfer: TransferId, chunk: u64 },
     /// The last packet of a message has left, and somebody may wait for that.
-    Sent { transfer: TransferId },
-    /// Something a sender may have waited for happened.
+    Sent { transfer: TransferId, chunk: u64 },
+    /// Interfaces of a sender have been handed all packets.
     Wake { queue: u32 },
     /// The message for an interface is there, as far as it must be.
-    Fetched { interface: u32, transfer: TransferId },
+    Fetched { interface: u32, transfer: TransferId, chunk: u64 },
     /// The memory of a rank is free.
     Read { rank: u32 },
     /// A unit was read into engines.
@@ -120,16 +124,17 @@ pub struct Endpoints<'a> {
     interfaces: Vec<Interface>,
     ports: Ports,
     transfers: Vec<TransferState>,
+    /// Chunks applied before others of their transfers.
+    early: Early,
     /// Transfers that wait at their senders.
     waits: Waits,
-    /// Where some wait for messages to be sent: chunks sent.
-    sent: Option<Vec<u64>>,
+    /// Where some wait for messages to be sent: of every transfer the chunks before which all are, and those sent early.
+    sent: Option<(Vec<u64>, Early)>,
     /// Where some wait at their receivers.
     holds: Option<Holds>,
     adders: Adders,
-    /// Where ranks read what they send; and chunks read of every transfer.
+    /// Where ranks read what they send.
     nodes: Option<Nodes>,
-    fetched: Vec<u64>,
     /// Where they have an order of their own.
     aside: Aside,
     /// Where they have engines.
@@ -164,12 +169,13 @@ impl<'a> Endpoints<'a> {
             interfaces: vec![],
             ports: Ports::new(plan.fabric),
             transfers: vec![TransferState::default(); plan.jobs.len()],
+            early: Early::default(),
             waits: Waits::new(plan.jobs.len()),
-            sent: plan.after.iter().any(|dependency| dependency.event() == Sent).then(|| vec![0; plan.jobs.len()]),
-            holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(|| Holds::new(plan.jobs.len())),
+            sent: (plan.after.iter().any(|dependency| dependency.event() == Sent))
+                .then(|| (vec![0; plan.jobs.len()], Early::default())),
+            holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(Holds::default),
             adders: Adders::new(plan),
             nodes: Nodes::new(plan),
-            fetched: vec![0; if plan.reads() { plan.jobs.len() } else { 0 }],
             aside: Aside::default(),
             engines: Engines::new(plan)?,
             phase_left: plan.phase_messages.clone(),
@@ -231,11 +237,11 @@ impl<'a> Endpoints<'a> {
     pub fn step(&mut self, carrier: &mut impl Carrier) {
         let Some((now, event)) = self.agenda.pop() else { return };
         match event {
-            Event::Received { transfer } => self.received(transfer, now, carrier),
-            Event::Applied { transfer } => self.added(transfer, now, carrier),
-            Event::Sent { transfer } => self.was_sent(transfer, now, carrier),
-            Event::Wake { queue } => self.advance(queue, now, carrier),
-            Event::Fetched { interface, transfer } => self.fetched(transfer, interface, now, carrier),
+            Event::Received { transfer, chunk } => self.received(transfer, chunk, now, carrier),
+            Event::Applied { transfer, chunk } => self.added(transfer, chunk, now, carrier),
+            Event::Sent { transfer, chunk } => self.was_sent(transfer, chunk, now, carrier),
+            Event::Wake { queue } => self.handed_all(queue, now, carrier),
+            Event::Fetched { interface, transfer, chunk } => self.fetched(transfer, chunk, interface, now, carrier),
             Event::Read { rank } => self.read_next(rank, now),
             Event::Loaded { family, chunk } => self.loaded(family, chunk, now, carrier),
             Event::Written { family } => self.written(family, now),
@@ -250,31 +256,20 @@ impl<'a> Endpoints<'a> {
         self.advance(self.interfaces[interface as usize].queue, now, carrier);
     }
 
-    /// The last packet of a message reached the node of its receiver, or will at `at`.
-    pub fn arrived(&mut self, transfer: TransferId, at: Ticks) {
+    /// The message of a chunk reached the node of its receiver, or will at `at`.
+    pub fn arrived(&mut self, transfer: TransferId, chunk: u64, at: Ticks) {
         let event = match self.is_stored_at_once(transfer) {
-            true => Event::Applied { transfer },
-            false => Event::Received { transfer },
+            true => Event::Applied { transfer, chunk },
+            false => Event::Received { transfer, chunk },
         };
         self.push(at + self.hand_off, event);
     }
 
     /// The last packet of a message left its sender, or will at `at`.
-    pub fn sent(&mut self, transfer: TransferId, at: Ticks) {
+    pub fn sent(&mut self, transfer: TransferId, chunk: u64, at: Ticks) {
         if self.sent.is_some() {
-            self.push(at, Event::Sent { transfer });
+            self.push(at, Event::Sent { transfer, chunk });
         }
-    }
-
-    /// Chunks of which a dependency's transfer has come to its event, and those it need not have.
-    #[inline]
-    fn reached(&self, dependency: Dependency) -> u64 {
-        let id = dependency.transfer() as usize;
-        let count = match (&self.sent, dependency.event()) {
-            (Some(sent), Sent) => sent[id],
-            _ => self.transfers[id].applied,
-        };
-        count + dependency.lag() as u64
     }
 
     fn push(&mut self, at: Ticks, event: Event) {

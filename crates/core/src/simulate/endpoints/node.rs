@@ -14,8 +14,8 @@ const READ_AHEAD: u32 = 16;
 /// Place of a message among all: the rank of its flight, and its age.
 type Place = (u64, u32, u64);
 
-/// A message that is to be read, and its interface.
-type Request = (Place, TransferId, u32);
+/// A message that is to be read, by its transfer and chunk, and its interface.
+type Request = (Place, (TransferId, u64), u32);
 
 /// Memory and bus of a rank.
 #[derive(Default, Clone)]
@@ -34,7 +34,7 @@ struct Ahead {
     /// How many wait to be read, are read or have been.
     count: u32,
     /// Those that have been.
-    ready: BinaryHeap<Reverse<(Place, TransferId)>>,
+    ready: BinaryHeap<Reverse<(Place, (TransferId, u64))>>,
 }
 
 /// Ranks whose messages are read before they are sent.
@@ -76,15 +76,15 @@ impl Node {
 
 impl Endpoints<'_> {
     /// Lets a message be read for an interface, if its rank reads; whether it does.
-    pub fn fetch(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> bool {
+    pub fn fetch(&mut self, transfer: TransferId, chunk: u64, interface: u32, now: Ticks) -> bool {
         if self.nodes.is_none() {
             return false;
         }
-        let place = self.place(transfer, self.transfers[transfer as usize].started - 1);
+        let place = self.place(transfer, chunk);
         let Some(nodes) = &mut self.nodes else { return false };
         let rank = self.plan.jobs[transfer as usize].from;
         nodes.ahead[interface as usize].count += 1;
-        nodes.nodes[rank as usize].waiting.push(Reverse((place, transfer, interface)));
+        nodes.nodes[rank as usize].waiting.push(Reverse((place, (transfer, chunk), interface)));
         if !nodes.nodes[rank as usize].is_reading {
             nodes.nodes[rank as usize].is_reading = true;
             // All that happens at one moment comes before the choice.
@@ -103,7 +103,7 @@ impl Endpoints<'_> {
     pub fn read_next(&mut self, rank: u32, now: Ticks) {
         let Some(nodes) = &mut self.nodes else { return };
         let node = &mut nodes.nodes[rank as usize];
-        let Some(Reverse((_, transfer, interface))) = node.waiting.pop() else {
+        let Some(Reverse((_, (transfer, chunk), interface))) = node.waiting.pop() else {
             node.is_reading = false;
             return;
         };
@@ -112,17 +112,22 @@ impl Endpoints<'_> {
         let first = kind.packets.count.min(kind.fetch.packets_first);
         let at = node.read(&kind.fetch, (link * kind.packets.count, link * first), now);
         let free = node.read_free;
-        self.push(at, Event::Fetched { interface, transfer });
+        self.push(at, Event::Fetched { interface, transfer, chunk });
         self.push(free, Event::Read { rank });
     }
 
     /// A message was read, as far as it must be.
-    pub fn fetched(&mut self, transfer: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) {
-        // Of several under way the first was read first.
-        let place = self.place(transfer, self.fetched[transfer as usize]);
-        self.fetched[transfer as usize] += 1;
+    pub fn fetched(
+        &mut self,
+        transfer: TransferId,
+        chunk: u64,
+        interface: u32,
+        now: Ticks,
+        carrier: &mut impl Carrier,
+    ) {
+        let place = self.place(transfer, chunk);
         if let Some(nodes) = &mut self.nodes {
-            nodes.ahead[interface as usize].ready.push(Reverse((place, transfer)));
+            nodes.ahead[interface as usize].ready.push(Reverse((place, (transfer, chunk))));
         }
         self.feed(interface, now, carrier);
         self.advance(self.interfaces[interface as usize].queue, now, carrier);
@@ -133,9 +138,9 @@ impl Endpoints<'_> {
         while carrier.has_room(interface) {
             let Some(nodes) = &mut self.nodes else { return };
             let ahead = &mut nodes.ahead[interface as usize];
-            let Some(Reverse((_, transfer))) = ahead.ready.pop() else { return };
+            let Some(Reverse((_, message))) = ahead.ready.pop() else { return };
             ahead.count -= 1;
-            self.hand_over(transfer, interface, now, carrier);
+            self.hand_over(message, interface, now, carrier);
         }
     }
 }

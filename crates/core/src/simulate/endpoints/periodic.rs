@@ -1,6 +1,6 @@
 //! What of the ranks' state decides the future, and how far a period of it reaches.
 
-use super::{Endpoints, Event, TransferState};
+use super::{Endpoints, Event, Holds, TransferState};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::order_ahead;
@@ -13,14 +13,19 @@ impl Endpoints<'_> {
         self.epoch
     }
 
-    /// Chunks of a transfer that were applied.
+    /// Chunks of a transfer before which all were applied.
     pub fn chunks_applied(&self, id: TransferId) -> u64 {
         self.transfers[id as usize].applied
     }
 
-    /// Chunks of a transfer that were not applied.
+    /// Chunks of a transfer from the first on that was not applied.
     pub fn chunks_left(&self, id: TransferId) -> u64 {
         self.plan.kind_of(id).chunks - self.transfers[id as usize].applied
+    }
+
+    /// Chunks of a transfer that were started.
+    pub fn chunks_started(&self, id: TransferId) -> u64 {
+        self.transfers[id as usize].started
     }
 
     /// Chunks started of every transfer.
@@ -44,16 +49,16 @@ impl Endpoints<'_> {
         let agenda = self.agenda.in_order();
         state.push(agenda.len() as u64);
         for (at, event) in agenda {
-            let (kind, id) = match event {
-                Event::Received { transfer } => (0, transfer),
-                Event::Applied { transfer } => (1, transfer),
-                Event::Wake { queue } => (2, queue),
-                Event::Sent { transfer } => (3, transfer),
+            let (kind, id, behind) = match event {
+                Event::Received { transfer, chunk } => (0, transfer, self.behind(transfer, chunk)),
+                Event::Applied { transfer, chunk } => (1, transfer, self.behind(transfer, chunk)),
+                Event::Wake { queue } => (2, queue, 0),
+                Event::Sent { transfer, chunk } => (3, transfer, self.behind(transfer, chunk)),
                 Event::Fetched { .. } | Event::Read { .. } | Event::Loaded { .. } | Event::Written { .. } => {
                     unreachable!("what has its own order skips no periods")
                 }
             };
-            state.extend([at - now, kind << 32 | id as u64]);
+            state.extend([at - now, kind << 32 | id as u64, behind]);
         }
         let queues = self.active().flat_map(|flight| self.flights[flight].queues.clone());
         for queue in queues.map(|queue| &self.queues[queue as usize]) {
@@ -61,7 +66,7 @@ impl Endpoints<'_> {
             state.push(queue.last as u64);
             state.extend(queue.slot.iter().map(|&id| id as u64));
             let interfaces = &self.interfaces[queue.interfaces.start as usize..queue.interfaces.end as usize];
-            state.extend(interfaces.iter().map(|interface| interface.busy_until.saturating_sub(now)));
+            state.extend(interfaces.iter().map(|interface| interface.busy_until.map_or(0, |until| until - now + 1)));
         }
         self.adders.write_state(now, state);
         for id in self.active().flat_map(|flight| self.plan.flights[flight].jobs.clone()) {
@@ -69,10 +74,17 @@ impl Endpoints<'_> {
             let TransferState { started, applied, met, .. } = self.transfers[id];
             if started > applied || met > 0 {
                 state.extend([id as u64, started - applied, met as u64]);
-                state.extend(self.sent.iter().map(|sent| started - sent[id]));
-                state.extend(self.holds.iter().map(|holds| holds.received[id] - holds.released[id]));
+                state.extend(self.sent.iter().map(|(sent, _)| started - sent[id]));
             }
         }
+        let behind = |id: TransferId, chunk: u64| self.behind(id, chunk);
+        self.early.write_state(behind, state);
+        self.sent.iter().for_each(|(_, early)| early.write_state(behind, state));
+        let held = self.holds.iter().flat_map(Holds::messages);
+        let start = state.len();
+        state.extend(held.map(|(id, chunk)| u64::from(id) << 32 | behind(id, chunk)));
+        state[start..].sort_unstable();
+        state.push(u64::MAX);
         state.extend(self.active().map(|flight| self.flights[flight].gate as u64));
     }
 
@@ -104,12 +116,10 @@ impl Endpoints<'_> {
     fn data_ahead(&self, id: TransferId, moved: &[u64]) -> u64 {
         let job = &self.plan.jobs[id as usize];
         let each = moved[id as usize];
-        let starts =
-            self.plan.start_after(job).iter().map(|&dependency| (dependency, self.transfers[id as usize].started));
-        let released = self.holds.as_ref().map_or(0, |holds| holds.released[id as usize]);
-        let applies = self.plan.apply_after(job).iter().map(|&dependency| (dependency, released));
+        // What is received and applied has been started.
+        let chunk = self.transfers[id as usize].started;
         let mut periods = u64::MAX;
-        for (dependency, chunk) in starts.chain(applies) {
+        for &dependency in self.plan.start_after(job).iter().chain(self.plan.apply_after(job)) {
             let other_each = moved[dependency.transfer() as usize];
             if other_each == each {
                 continue;
@@ -148,14 +158,24 @@ impl Endpoints<'_> {
             self.flights[job.flight as usize].left -= chunks[id];
             self.phase_left[job.phase as usize] -= chunks[id];
         }
-        let holds = self.holds.iter_mut().flat_map(|holds| [&mut holds.received, &mut holds.released]);
-        for counts in self.sent.iter_mut().chain(holds) {
-            counts.iter_mut().zip(chunks).for_each(|(count, chunks)| *count += chunks);
+        self.early.skip(chunks);
+        if let Some((sent, early)) = &mut self.sent {
+            sent.iter_mut().zip(chunks).for_each(|(sent, chunks)| *sent += chunks);
+            early.skip(chunks);
         }
+        self.holds.iter_mut().for_each(|holds| holds.skip(chunks));
         let by = periods * period;
-        self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);
+        self.interfaces.iter_mut().filter_map(|interface| interface.busy_until.as_mut()).for_each(|until| *until += by);
         self.adders.delay(by);
-        self.agenda.replace(|at, event| (at + by, event));
+        let later = |event| match event {
+            Event::Received { transfer, chunk } => {
+                Event::Received { transfer, chunk: chunk + chunks[transfer as usize] }
+            }
+            Event::Applied { transfer, chunk } => Event::Applied { transfer, chunk: chunk + chunks[transfer as usize] },
+            Event::Sent { transfer, chunk } => Event::Sent { transfer, chunk: chunk + chunks[transfer as usize] },
+            other => other,
+        };
+        self.agenda.replace(|at, event| (at + by, later(event)));
         for queue in &mut self.queues {
             queue.turns.skip(chunks, self.plan);
         }

@@ -1,7 +1,7 @@
 //! Receivers: one reduction at a time, and what an applied message sets free.
 
 use super::{Carrier, Endpoints, Event};
-use crate::schedule::TransferId;
+use crate::schedule::{Dependency, Event as Becomes, TransferId};
 use crate::simulate::clock::Ticks;
 
 impl Endpoints<'_> {
@@ -13,8 +13,8 @@ impl Endpoints<'_> {
     }
 
     /// A message was handed over.
-    pub fn received(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
-        self.hold(transfer, now);
+    pub fn received(&mut self, transfer: TransferId, chunk: u64, now: Ticks, carrier: &mut impl Carrier) {
+        self.hold((transfer, chunk), now);
         let flight = self.plan.jobs[transfer as usize].flight;
         if self.flights[flight as usize].stop_and_wait {
             let queue = self.transfers[transfer as usize].queue;
@@ -24,29 +24,28 @@ impl Endpoints<'_> {
     }
 
     /// A message may be added or stored: its reduction takes its turn.
-    pub fn reduce(&mut self, transfer: TransferId, now: Ticks) {
+    pub fn reduce(&mut self, transfer: TransferId, chunk: u64, now: Ticks) {
         let job = &self.plan.jobs[transfer as usize];
         let at = match self.plan.kind(job).reduce {
             0 => now,
             reduce => self.adders.add(job.to, transfer, self.ranking.of(job.flight), now, reduce),
         };
-        self.push(at, Event::Applied { transfer });
+        self.push(at, Event::Applied { transfer, chunk });
     }
 
     /// A message was added, unless others that go first came between.
-    pub fn added(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
+    pub fn added(&mut self, transfer: TransferId, chunk: u64, now: Ticks, carrier: &mut impl Carrier) {
         let job = &self.plan.jobs[transfer as usize];
         match self.adders.done(job.to, transfer, now) {
-            Some(later) => self.push(later, Event::Applied { transfer }),
-            None => self.apply(transfer, now, carrier),
+            Some(later) => self.push(later, Event::Applied { transfer, chunk }),
+            None => self.apply(transfer, chunk, now, carrier),
         }
     }
 
     /// A message was added or stored.
-    fn apply(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
+    fn apply(&mut self, transfer: TransferId, chunk: u64, now: Ticks, carrier: &mut impl Carrier) {
         let job = &self.plan.jobs[transfer as usize];
-        let chunk = self.transfers[transfer as usize].applied;
-        self.transfers[transfer as usize].applied += 1;
+        self.early.come(transfer, chunk, &mut self.transfers[transfer as usize].applied);
         self.done += 1;
         self.deliveries.applied(self.plan, transfer, chunk, now);
         // Before a gate opens: what waits for this is not waiting any more.
@@ -55,7 +54,7 @@ impl Endpoints<'_> {
         if self.phase_left[job.phase as usize] == 0 {
             self.open_gate(job.flight, now, carrier);
         }
-        self.wake(transfer, waiting, now, carrier);
+        self.wake((Dependency::new(transfer, Becomes::Applied), chunk), waiting, now, carrier);
         self.drive(transfer, chunk, now, carrier);
         let left = &mut self.flights[job.flight as usize].left;
         *left -= 1;

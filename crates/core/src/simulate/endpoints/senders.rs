@@ -66,7 +66,7 @@ impl Endpoints<'_> {
         let queue = self.queues.len() as u32;
         let first = self.interfaces.len() as u32;
         let node = self.plan.node_of(flight, rank);
-        self.interfaces.extend((0..interfaces).map(|_| Interface { queue, node, busy_until: 0 }));
+        self.interfaces.extend((0..interfaces).map(|_| Interface { queue, node, busy_until: None }));
         self.nodes.iter_mut().for_each(|nodes| nodes.add_interfaces(interfaces as usize));
         self.queues.push(Queue {
             turns: Turns::default(),
@@ -158,7 +158,7 @@ impl Endpoints<'_> {
             let state = &self.queues[queue as usize];
             let interfaces = state.interfaces.clone();
             if state.slot.is_empty() {
-                if strict && !interfaces.clone().all(|i| self.is_free(i, now, carrier)) {
+                if strict && !interfaces.clone().all(|i| self.is_free(i, carrier)) {
                     return;
                 }
                 let Some((phase, slot, _)) = state.turns.peek() else {
@@ -179,7 +179,7 @@ impl Endpoints<'_> {
                     i += 1;
                     continue;
                 }
-                let Some(free) = self.assign(id, interfaces.clone(), now, carrier) else {
+                let Some(free) = self.assign(id, interfaces.clone(), carrier) else {
                     // Another message may be for another interface.
                     if matches!(self.plan.system.interface.assignment, Assignment::Receiver | Assignment::Port) {
                         i += 1;
@@ -191,7 +191,7 @@ impl Endpoints<'_> {
                 self.queues[queue as usize].last = free;
                 let until = self.start(id, free, now, carrier);
                 if until > now {
-                    self.interfaces[free as usize].busy_until = until;
+                    self.interfaces[free as usize].busy_until = Some(until);
                     self.push(until, Event::Wake { queue });
                 }
             }
@@ -202,7 +202,7 @@ impl Endpoints<'_> {
     }
 
     /// The interface that takes a message, if it can now.
-    fn assign(&self, id: TransferId, interfaces: Range<u32>, now: Ticks, carrier: &impl Carrier) -> Option<u32> {
+    fn assign(&self, id: TransferId, interfaces: Range<u32>, carrier: &impl Carrier) -> Option<u32> {
         let job = &self.plan.jobs[id as usize];
         let (first, count) = (interfaces.start, interfaces.len() as u32);
         let mut turn = match self.plan.system.interface.assignment {
@@ -217,12 +217,20 @@ impl Endpoints<'_> {
                 port..port + 1
             }
         };
-        turn.find_map(|i| Some(first + i % count).filter(|&i| self.is_free(i, now, carrier)))
+        turn.find_map(|i| Some(first + i % count).filter(|&i| self.is_free(i, carrier)))
     }
 
     /// Whether an interface can take another message: the last one has been handed to it.
-    fn is_free(&self, interface: u32, now: Ticks, carrier: &impl Carrier) -> bool {
-        self.interfaces[interface as usize].busy_until <= now && carrier.is_free(interface)
+    fn is_free(&self, interface: u32, carrier: &impl Carrier) -> bool {
+        self.interfaces[interface as usize].busy_until.is_none() && carrier.is_free(interface)
+    }
+
+    /// Interfaces of a sender have been handed all packets.
+    pub fn handed_all(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
+        for interface in self.queues[queue as usize].interfaces.clone() {
+            self.interfaces[interface as usize].busy_until.take_if(|until| *until <= now);
+        }
+        self.advance(queue, now, carrier);
     }
 
     /// Whether another message may start at an interface of a link: where ranks read, whether another may be read.
@@ -234,7 +242,7 @@ impl Endpoints<'_> {
     }
 
     /// Whether the next chunk of a transfer may start, as far as data is concerned; if not, its queue will be woken.
-    fn data_ready(&mut self, id: TransferId) -> bool {
+    pub fn data_ready(&mut self, id: TransferId) -> bool {
         // Nothing of what it waits for has happened since.
         if self.waits.has(id) {
             return false;
@@ -244,7 +252,7 @@ impl Endpoints<'_> {
         let after = self.plan.start_after(job);
         // The last is the likeliest to come last: then this looks once.
         while let Some(&dependency) = after.iter().nth_back(self.transfers[id as usize].met as usize) {
-            if self.reached(dependency) <= chunk {
+            if !self.has_happened(dependency, chunk) {
                 self.waits.add(id, dependency.transfer());
                 return false;
             }
@@ -255,16 +263,23 @@ impl Endpoints<'_> {
 
     /// Starts the next message of a transfer at an interface; returns until when that takes it.
     fn start(&mut self, id: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) -> Ticks {
-        self.transfers[id as usize].started += 1;
-        self.transfers[id as usize].met = 0;
-        if self.fetch(id, interface, now) { now } else { self.hand_over(id, interface, now, carrier) }
+        let state = &mut self.transfers[id as usize];
+        let chunk = state.started;
+        (state.started, state.met) = (chunk + 1, 0);
+        if self.fetch(id, chunk, interface, now) { now } else { self.hand_over((id, chunk), interface, now, carrier) }
     }
 
-    /// Gives a message to an interface; returns until when.
-    pub fn hand_over(&mut self, id: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) -> Ticks {
+    /// Gives the message of a transfer's chunk to an interface; returns until when.
+    pub fn hand_over(
+        &mut self,
+        (id, chunk): (TransferId, u64),
+        interface: u32,
+        now: Ticks,
+        carrier: &mut impl Carrier,
+    ) -> Ticks {
         if self.plan.jobs[id as usize].hops.is_empty() {
-            self.sent(id, now);
+            self.sent(id, chunk, now);
         }
-        carrier.send(id, interface, now)
+        carrier.send(id, chunk, interface, now)
     }
 }

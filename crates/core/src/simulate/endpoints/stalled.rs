@@ -1,6 +1,6 @@
 //! Why nothing moves any more.
 
-use super::Endpoints;
+use super::{Endpoints, Holds};
 use crate::error::{Code, Error, Result};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
@@ -28,7 +28,7 @@ impl Endpoints<'_> {
     fn waits(&self) -> Vec<String> {
         let mut chain = Vec::new();
         let mut visited = Vec::new();
-        let held = (0..self.plan.jobs.len() as TransferId).find(|&id| self.held(id).is_some());
+        let held = self.holds.iter().flat_map(Holds::messages).map(|(id, _)| id).min();
         let queues = self.active().flat_map(|flight| self.flights[flight].queues.clone());
         let mut next = queues.map(|queue| queue as usize).find_map(|queue| self.head(queue)).or(held);
         while let Some(id) = next.filter(|id| !visited.contains(id) && visited.len() < 12) {
@@ -39,7 +39,7 @@ impl Endpoints<'_> {
                 None => (self.transfers[id as usize].started, self.plan.start_after(job), ""),
             };
             chain.push(self.plan.describe(id, chunk) + what);
-            let missing = after.iter().copied().find(|&dependency| self.reached(dependency) <= chunk);
+            let missing = after.iter().copied().find(|&dependency| !self.has_happened(dependency, chunk));
             next = missing.and_then(|missing| {
                 let other = missing.transfer();
                 if self.held(other).is_some() {
@@ -62,11 +62,10 @@ impl Endpoints<'_> {
         chain
     }
 
-    /// The chunk of a transfer that is held at its receiver, if one is.
+    /// The first chunk of a transfer that is held at its receiver, if one is.
     fn held(&self, id: TransferId) -> Option<u64> {
-        let holds = self.holds.as_ref()?;
-        let released = holds.released[id as usize];
-        (released < holds.received[id as usize]).then_some(released)
+        let all = self.holds.iter().flat_map(Holds::messages);
+        all.filter(|&(of, _)| of == id).map(|(_, chunk)| chunk).min()
     }
 
     /// The first transfer a queue has not started.

@@ -1,6 +1,7 @@
 //! Networks: one per fidelity, behind one trait. A network carries messages between the interfaces of ranks.
 
 mod alpha_beta;
+mod arriving;
 mod flit;
 mod flow;
 mod packet;

@@ -28,8 +28,6 @@ pub struct AlphaBeta<'a> {
     plan: &'a Plan<'a>,
     traffic: Traffic,
     links: Vec<Link>,
-    /// Chunks taken of every transfer.
-    taken: Vec<u64>,
     /// Messages in every interface.
     queued: Vec<u32>,
     ranking: Ranking,
@@ -37,14 +35,14 @@ pub struct AlphaBeta<'a> {
     any_order: bool,
     /// When which interfaces are left next; of simultaneous events these come first.
     departures: Agenda<u32>,
-    /// Messages that leave every interface, and when.
-    leaving: Vec<VecDeque<(Ticks, TransferId)>>,
+    /// When messages leave every interface: their transfers and chunks.
+    leaving: Vec<VecDeque<(Ticks, TransferId, u64)>>,
     /// Other events to come.
     agenda: Agenda<Event>,
     /// Messages on their way, between calls none.
     moving: Vec<Message>,
     /// Messages timed to the end of their routes, of several links or none; the ranks not told yet.
-    arrivals: Vec<(TransferId, Ticks)>,
+    arrivals: Vec<(TransferId, u64, Ticks)>,
 }
 
 /// What is to happen at a link that several flights use.
@@ -65,11 +63,9 @@ impl Carrier for AlphaBeta<'_> {
         self.queued[interface as usize] < 2
     }
 
-    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
+    fn send(&mut self, transfer: TransferId, chunk: u64, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
-        let chunk = &mut self.taken[transfer as usize];
-        let turn = (job.phase, self.plan.slot(job, *chunk), transfer);
-        *chunk += 1;
+        let turn = (job.phase, self.plan.slot(job, chunk), transfer);
         if !job.hops.is_empty() {
             self.queued[interface as usize] += 1;
         }
@@ -92,7 +88,6 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             plan,
             traffic: Traffic::new(plan),
             links: Link::all(plan),
-            taken: vec![0; plan.jobs.len()],
             queued: vec![0; endpoints.interfaces()],
             ranking: endpoints.ranking().clone(),
             any_order: plan.units.is_some(),
@@ -125,7 +120,7 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
     }
 
     fn after_ranks(&mut self, endpoints: &mut Endpoints) {
-        self.arrivals.drain(..).for_each(|(transfer, at)| endpoints.arrived(transfer, at));
+        self.arrivals.drain(..).for_each(|(transfer, chunk, at)| endpoints.arrived(transfer, chunk, at));
     }
 
     fn into_traffic(self) -> Traffic {
@@ -137,14 +132,14 @@ impl AlphaBeta<'_> {
     /// The first of its messages has left an interface.
     fn depart(&mut self, interface: u32, now: Ticks, endpoints: &mut Endpoints) {
         let (plan, leaving) = (self.plan, &mut self.leaving[interface as usize]);
-        let Some((_, id)) = leaving.pop_front() else { return };
-        if let Some(&(at, _)) = leaving.front() {
+        let Some((_, id, chunk)) = leaving.pop_front() else { return };
+        if let Some(&(at, ..)) = leaving.front() {
             self.departures.push(at, interface);
         }
-        endpoints.sent(id, now);
+        endpoints.sent(id, chunk, now);
         let job = &plan.jobs[id as usize];
         if let [link] = *plan.route(job) {
-            endpoints.arrived(id, now + plan.latency[link as usize]);
+            endpoints.arrived(id, chunk, now + plan.latency[link as usize]);
         }
         self.queued[interface as usize] -= 1;
         endpoints.departed(interface, now, self);
@@ -160,9 +155,9 @@ impl AlphaBeta<'_> {
     fn carry_on(&mut self) {
         let plan = self.plan;
         while let Some(message) = self.moving.pop() {
-            let (.., id) = message.turn;
+            let (_, slot, id) = message.turn;
             let Some(&link) = plan.route(&plan.jobs[id as usize]).get(message.hop as usize) else {
-                self.arrivals.push((id, message.tail));
+                self.arrivals.push((id, plan.chunk(&plan.jobs[id as usize], slot), message.tail));
                 continue;
             };
             if self.any_order || self.ranking.is_shared(link) {
@@ -199,7 +194,7 @@ impl AlphaBeta<'_> {
 
     /// A message crosses a link, and moves on if its route does.
     fn cross(&mut self, link: u32, message: Message) {
-        let (plan, (.., id)) = (self.plan, message.turn);
+        let (plan, (_, slot, id)) = (self.plan, message.turn);
         let job = &plan.jobs[id as usize];
         let (flit, latency) = (plan.flit[link as usize], plan.latency[link as usize]);
         let free_at = &mut self.links[link as usize].free_at;
@@ -209,7 +204,7 @@ impl AlphaBeta<'_> {
         self.traffic.transmitted(link, Some(id), start, end);
         if message.hop == 0 {
             let leaving = &mut self.leaving[message.interface as usize];
-            leaving.push_back((end, id));
+            leaving.push_back((end, id, plan.chunk(job, slot)));
             if leaving.len() == 1 {
                 self.departures.push(end, message.interface);
             }

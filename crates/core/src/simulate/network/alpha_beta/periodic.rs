@@ -5,28 +5,33 @@ use super::Event;
 use super::link::{Message, Share};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
+use crate::simulate::endpoints::Endpoints;
 use crate::simulate::period::{Recurrent, order_ahead};
 use crate::simulate::recorder::Traffic;
 use crate::simulate::turns::Turn;
 use std::cmp::Reverse;
 
 impl AlphaBeta<'_> {
-    /// A turn without the chunk that its transfer is at: how many chunks it is behind.
-    fn behind(&self, (_, slot, id): Turn) -> u64 {
-        (id as u64) << 32 | (self.taken[id as usize] - self.plan.chunk(&self.plan.jobs[id as usize], slot))
+    /// A turn without the chunk that its transfer is at: how many chunks it is behind, or before, which wraps.
+    fn behind(&self, endpoints: &Endpoints, (_, slot, id): Turn) -> [u64; 2] {
+        [id.into(), endpoints.behind(id, self.plan.chunk(&self.plan.jobs[id as usize], slot))]
     }
-}
 
-impl AlphaBeta<'_> {
     /// What of a message decides the future.
-    fn words(&self, Message { turn, hop, interface, head, tail }: Message, now: Ticks) -> [u64; 4] {
+    fn words(
+        &self,
+        endpoints: &Endpoints,
+        Message { turn, hop, interface, head, tail }: Message,
+        now: Ticks,
+    ) -> [u64; 5] {
         let place = (hop as u64) << 32 | interface as u64;
-        [self.behind(turn), place, head.wrapping_sub(now), tail.wrapping_sub(now)]
+        let [id, behind] = self.behind(endpoints, turn);
+        [id, behind, place, head.wrapping_sub(now), tail.wrapping_sub(now)]
     }
 }
 
 impl Recurrent for AlphaBeta<'_> {
-    fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
+    fn write_state(&self, now: Ticks, endpoints: &Endpoints, state: &mut Vec<u64>) {
         for link in &self.links {
             for share in &link.flights {
                 state.push((share.turns.unserved() as u64) << 32 | share.waiting.len() as u64);
@@ -35,16 +40,18 @@ impl Recurrent for AlphaBeta<'_> {
             for share in &link.flights {
                 for next in share.turns.next() {
                     state.push(next.len() as u64);
-                    state.extend(next.iter().map(|&turn| self.behind(turn)));
+                    state.extend(next.iter().flat_map(|&turn| self.behind(endpoints, turn)));
                 }
                 let mut waiting: Vec<Message> = share.waiting.iter().map(|&Reverse(message)| message).collect();
                 waiting.sort_unstable();
-                state.extend(waiting.into_iter().flat_map(|message| self.words(message, now)));
+                state.extend(waiting.into_iter().flat_map(|message| self.words(endpoints, message, now)));
             }
         }
         for leaving in &self.leaving {
             state.push(leaving.len() as u64);
-            state.extend(leaving.iter().flat_map(|&(at, id)| [at - now, id.into()]));
+            let words =
+                |&(at, id, chunk): &(Ticks, TransferId, u64)| [at - now, id.into(), endpoints.behind(id, chunk)];
+            state.extend(leaving.iter().flat_map(words));
         }
         for (at, event) in self.agenda.in_order() {
             state.push(at - now);
@@ -52,7 +59,7 @@ impl Recurrent for AlphaBeta<'_> {
                 Event::Free { link } => state.push(1 << 32 | link as u64),
                 Event::Come { link, message } => {
                     state.push(2 << 32 | link as u64);
-                    state.extend(self.words(message, now));
+                    state.extend(self.words(endpoints, message, now));
                 }
             }
         }
@@ -78,9 +85,11 @@ impl Recurrent for AlphaBeta<'_> {
             free => free,
         };
         self.departures.replace(|at, interface| (at + by, interface));
-        self.leaving.iter_mut().flatten().for_each(|(at, _)| *at += by);
+        self.leaving.iter_mut().flatten().for_each(|(at, id, chunk)| {
+            *at += by;
+            *chunk += chunks[*id as usize];
+        });
         self.agenda.replace(|at, what| (at + by, event(what)));
-        self.taken.iter_mut().zip(chunks).for_each(|(taken, chunks)| *taken += chunks);
     }
 
     fn periods_ahead(&self, moved: &[u64]) -> u64 {

@@ -5,6 +5,8 @@
 
 mod periodic;
 
+use super::arriving::Arriving;
+use super::flow::Tail;
 use super::routes::SourceRoutes;
 use super::terminals::Terminals;
 use super::{Network, expect_room, longest_packet};
@@ -43,10 +45,9 @@ pub struct Flit<'a> {
     ranking: Ranking,
     /// Terminal at which each transfer arrives.
     destination: Vec<u32>,
-    /// Packets that have left of the message that each transfer is sending, and that have arrived of the one that it is
-    /// receiving.
-    left: Vec<u64>,
-    arrived: Vec<u64>,
+    /// Messages of which some packets have left, and some have arrived.
+    left: Arriving,
+    arrived: Arriving,
 }
 
 impl<'a> Network<'a> for Flit<'a> {
@@ -68,8 +69,8 @@ impl<'a> Network<'a> for Flit<'a> {
             network,
             ranking: endpoints.ranking().clone(),
             destination,
-            left: vec![0; plan.jobs.len()],
-            arrived: vec![0; plan.jobs.len()],
+            left: Arriving::default(),
+            arrived: Arriving::default(),
         })
     }
 
@@ -127,20 +128,16 @@ impl Flit<'_> {
         self.network.advance(cycle);
         self.record();
         for packet in &self.network.delivered {
-            let arrived = &mut self.arrived[packet.tag as usize];
-            *arrived += 1;
-            if *arrived == self.plan.kind_of(packet.tag).packets.count {
-                *arrived = 0;
-                endpoints.arrived(packet.tag, now);
+            let (transfer, tail) = (packet.tag, Tail::of_word(packet.route));
+            if self.arrived.come(self.plan, transfer, tail, now).is_some() {
+                endpoints.arrived(transfer, tail.arrived(transfer, endpoints), now);
             }
         }
         for i in 0..self.network.departed.len() {
-            let (terminal, transfer) = self.network.departed[i];
-            let left = &mut self.left[transfer as usize];
-            *left += 1;
-            if *left == self.plan.kind_of(transfer).packets.count {
-                *left = 0;
-                endpoints.sent(transfer, now);
+            let (terminal, transfer, route) = self.network.departed[i];
+            let tail = Tail::of_word(route);
+            if self.left.come(self.plan, transfer, tail, now).is_some() {
+                endpoints.sent(transfer, tail.sent(transfer, endpoints), now);
             }
             endpoints.departed(terminal, now, self);
         }
@@ -163,12 +160,13 @@ impl Carrier for Flit<'_> {
         self.network.queued_runs(interface) < 2
     }
 
-    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
+    fn send(&mut self, transfer: TransferId, chunk: u64, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
         let packets = self.plan.kind(job).packets;
         let cycle = now / self.period() + 1;
-        let mut packet =
-            noc::Packet::new(self.destination[transfer as usize], packets.flits as u32, transfer, 0, cycle);
+        // Its route is that of its transfer.
+        let (to, route) = (self.destination[transfer as usize], Tail::of(chunk).word());
+        let mut packet = noc::Packet::new(to, packets.flits as u32, transfer, route, cycle);
         packet.kind = job.flight;
         self.network.offer(interface, Run { packet, count: packets.count }, cycle);
         // One packet an issue slot; the last is visible one slot later.

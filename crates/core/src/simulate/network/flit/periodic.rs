@@ -1,28 +1,33 @@
 //! What of the interfaces' and the network's state decides the future.
 
 use super::Flit;
+use crate::noc::Packet;
 use crate::simulate::clock::Ticks;
+use crate::simulate::endpoints::Endpoints;
+use crate::simulate::network::flow::Tail;
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
 
 impl Recurrent for Flit<'_> {
-    fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
+    fn write_state(&self, now: Ticks, endpoints: &Endpoints, state: &mut Vec<u64>) {
         let period = self.period();
         // Equal phases make a period whole cycles.
         state.push(now % period);
-        for (id, &arrived) in self.arrived.iter().enumerate().filter(|&(_, &arrived)| arrived > 0) {
-            state.extend([id as u64, arrived]);
-        }
-        state.push(u64::MAX);
-        for (id, &left) in self.left.iter().enumerate().filter(|&(_, &left)| left > 0) {
-            state.extend([id as u64, left]);
-        }
-        state.push(u64::MAX);
-        self.network.write_state(now / period, state);
+        self.arrived.write_state(now, endpoints, state);
+        self.left.write_state(now, endpoints, state);
+        let behind = |packet: &Packet| Tail::of_word(packet.route).behind(endpoints.chunks_started(packet.tag)) as u32;
+        self.network.write_state(now / period, &behind, state);
     }
 
-    fn delay(&mut self, by: Ticks, _chunks: &[u64]) {
-        self.network.delay(by / self.period());
+    fn delay(&mut self, by: Ticks, chunks: &[u64]) {
+        self.arrived.delay(by, chunks);
+        self.left.delay(by, chunks);
+        let later = |packet: &mut Packet| {
+            if let Some(&chunks) = chunks.get(packet.tag as usize) {
+                packet.route = Tail::of_word(packet.route).later(chunks).word();
+            }
+        };
+        self.network.delay(by / self.period(), later);
     }
 
     /// A transmission that goes on across an end of a period is recorded as two.

@@ -3,8 +3,8 @@
 //! Over links that lead to other parts packets go one by one, and when one has begun it is known when it will come there: so
 //! others are told so much earlier.
 
-use super::events::Event;
-use super::{Endpoints, Flow, Packet};
+use super::events::Arrival;
+use super::{Endpoints, Packet, Tail};
 use crate::fabric::LinkId;
 use crate::parts::Parcel;
 use crate::schedule::TransferId;
@@ -14,9 +14,9 @@ use crate::simulate::parts::Division;
 /// What crosses to another part.
 pub enum Crossing {
     /// A packet, before a link.
-    Packet { flow: Flow, last: bool },
+    Packet(Arrival),
     /// The last packet of a message, at its receiver.
-    Message(TransferId),
+    Message(TransferId, Tail),
 }
 
 /// See the module.
@@ -47,10 +47,10 @@ impl<'a> Packet<'a> {
     /// Something has come from another part.
     pub fn accept(&mut self, parcel: Parcel<Crossing>, endpoints: &mut Endpoints) {
         match parcel.what {
-            Crossing::Packet { flow, last } => {
-                self.events.push(parcel.at, flow.transfer, Event::Arrive { flow, last });
+            Crossing::Packet(packet) => self.events.push(parcel.at, packet),
+            Crossing::Message(transfer, tail) => {
+                endpoints.arrived(transfer, tail.arrived(transfer, endpoints), parcel.at);
             }
-            Crossing::Message(transfer) => endpoints.arrived(transfer, parcel.at),
         }
     }
 
@@ -61,13 +61,13 @@ impl<'a> Packet<'a> {
     }
 
     /// The packet that has begun on a link which leads to another part will come there at `at`.
-    pub fn cross(&mut self, at: Ticks, flow: Flow, last: bool) {
+    pub fn cross(&mut self, at: Ticks, Arrival { flow, last }: Arrival) {
         let (next, receiver) = (self.link_after(flow), self.plan.jobs[flow.transfer as usize].to);
         let Some(border) = &mut self.border else { return };
-        let (to, what) = match next {
-            Some(link) => (border.parts.of_link(link), Crossing::Packet { flow: flow.next(), last }),
-            None if last => (border.parts.of_rank(receiver), Crossing::Message(flow.transfer)),
-            None => return,
+        let (to, what) = match (next, last) {
+            (Some(link), _) => (border.parts.of_link(link), Crossing::Packet(Arrival { flow: flow.next(), last })),
+            (None, Some(tail)) => (border.parts.of_rank(receiver), Crossing::Message(flow.transfer, tail)),
+            (None, None) => return,
         };
         border.left[to as usize].push(Parcel { at, what });
     }

@@ -4,27 +4,33 @@
 //! so they are not with the others. Ends of single packets are never changed: those that come in order are a list. Others, and
 //! those of runs, are in a tournament: a tree over the links in which every node knows the earliest end below it.
 
-use super::Flow;
+use super::{Flow, Tail};
 use crate::fabric::LinkId;
-use crate::schedule::TransferId;
 use crate::simulate::agenda::Agenda;
 use crate::simulate::clock::Ticks;
 use std::collections::VecDeque;
 
-/// What can happen.
+/// A packet, and whether it is the last of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival {
+    pub flow: Flow,
+    pub last: Option<Tail>,
+}
+
+/// What can happen.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A link finished its service.
     LinkDone { link: LinkId },
     /// A packet reached the node before a link, or a message on no links its receiver.
-    Arrive { flow: Flow, last: bool },
+    Arrive(Arrival),
 }
 
 /// Events to come.
 pub struct Events {
     /// Other events. Simultaneous ones are in the order of their transfers, then of their creation: so ties are broken
     /// in schedule order, whatever happened before.
-    arrivals: Agenda<(u64, Event)>,
+    arrivals: Agenda<(u64, Arrival)>,
     created: u64,
     /// Ends of services of one packet each, and their links, in order: mostly packets take equally long. Others are among
     /// `runs`.
@@ -50,9 +56,9 @@ impl Events {
     }
 
     /// Adds an event other than the end of a service.
-    pub fn push(&mut self, at: Ticks, transfer: TransferId, event: Event) {
+    pub fn push(&mut self, at: Ticks, packet: Arrival) {
         self.created = (self.created + 1) & 0xffff_ffff;
-        self.arrivals.push(at, (u64::from(transfer) << 32 | self.created, event));
+        self.arrivals.push(at, (u64::from(packet.flow.transfer) << 32 | self.created, packet));
     }
 
     /// The service of an idle link, of one packet, ends at `at`.
@@ -110,7 +116,7 @@ impl Events {
         let (run, single) = (self.runs[0], self.singles.front().copied().unwrap_or((Ticks::MAX, 0)));
         // A simultaneous end comes first; of several that of the lowest link.
         if self.arrivals.next_at() < run.0.min(single.0) {
-            return self.arrivals.pop().map(|(at, (_, event))| (at, event));
+            return self.arrivals.pop().map(|(at, (_, packet))| (at, Event::Arrive(packet)));
         }
         if single < run {
             return self.singles.pop_front().map(|(at, link)| (at, Event::LinkDone { link }));
@@ -132,13 +138,14 @@ impl Events {
     }
 
     /// Arrivals to come, in order.
-    pub fn arrivals(&self) -> Vec<(Ticks, Event)> {
-        self.arrivals.in_order().into_iter().map(|(at, (_, event))| (at, event)).collect()
+    pub fn arrivals(&self) -> Vec<(Ticks, Arrival)> {
+        self.arrivals.in_order().into_iter().map(|(at, (_, packet))| (at, packet)).collect()
     }
 
-    /// Makes every event happen later by `by`.
-    pub fn delay(&mut self, by: Ticks) {
-        self.arrivals.replace(|at, arrival| (at + by, arrival));
+    /// Makes every event happen later by `by`, and `chunks` further of each transfer.
+    pub fn delay(&mut self, by: Ticks, chunks: &[u64]) {
+        let later = |Arrival { flow, last }: Arrival| Arrival { flow, last: flow.later(last, chunks) };
+        self.arrivals.replace(|at, (order, packet)| (at + by, (order, later(packet))));
         self.singles.iter_mut().for_each(|(at, _)| *at += by);
         self.runs.iter_mut().filter(|(at, _)| *at < Ticks::MAX).for_each(|(at, _)| *at += by);
     }
@@ -174,7 +181,7 @@ mod tests {
                         let expected = first(&ends);
                         let got = events.next().map(|(at, event)| match event {
                             Event::LinkDone { link } => (at, link),
-                            Event::Arrive { flow, .. } => (at, flow.transfer),
+                            Event::Arrive(packet) => (at, packet.flow.transfer),
                         });
                         prop_assert_eq!(got, expected);
                         let Some((at, link)) = expected else { continue };

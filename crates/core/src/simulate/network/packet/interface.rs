@@ -1,6 +1,6 @@
 //! Network interfaces: queues of messages in front of the links of one node.
 
-use super::Flow;
+use super::{Endpoints, Flow, Tail};
 use crate::fabric::LinkId;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 pub struct Message {
     /// Its packets on the first link of their route.
     pub flow: Flow,
+    /// Its chunk.
+    pub tail: Tail,
     /// That link.
     pub first: LinkId,
     /// Packets not yet sent.
@@ -22,8 +24,8 @@ pub struct Message {
 
 impl Message {
     /// One of which nothing was sent.
-    pub fn new(flow: Flow, first: LinkId, packets: u64) -> Self {
-        Message { flow, first, packets_left: packets, each: 0, more: 0, start: 0 }
+    pub fn new(flow: Flow, tail: Tail, first: LinkId, packets: u64) -> Self {
+        Message { flow, tail, first, packets_left: packets, each: 0, more: 0, start: 0 }
     }
 
     /// Packets that one of `count` channels got.
@@ -156,10 +158,11 @@ impl Interface {
     }
 
     /// Appends what decides its future.
-    pub fn write_state(&self, state: &mut Vec<u64>) {
+    pub fn write_state(&self, endpoints: &Endpoints, state: &mut Vec<u64>) {
         state.push((self.queue.len() as u64) << 32 | (self.asked.len() as u64) << 16 | self.channels.len() as u64);
         for message in &self.queue {
-            state.extend([(message.flow.transfer as u64) << 32 | message.first as u64, message.packets_left]);
+            let which = message.flow.word_of(Some(message.tail), endpoints);
+            state.extend([(message.flow.transfer as u64) << 32 | message.first as u64, which, message.packets_left]);
         }
         for channel in 0..self.channels.len() {
             state.push(self.waiting(channel).count() as u64);

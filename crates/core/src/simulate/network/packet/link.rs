@@ -1,9 +1,9 @@
 //! Links: one queue each, of packets in transit and of interfaces, served in order.
 
-use super::events::Event;
+use super::events::Arrival;
 use super::runs::Feeder;
 use super::service::{Moment, Service, Source, Turn};
-use super::{Endpoints, Flow, Packet};
+use super::{Endpoints, Flow, Packet, Tail};
 use crate::fabric::LinkId;
 use crate::simulate::clock::Ticks;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ pub enum Request {
     Interface(u32),
     /// Packets in transit: the next `count` of a flow. Only the last of them may be the `last` of its message. There can be millions of these; a run has
     /// fewer than 2^32 packets on routes of several links.
-    Transit { flow: Flow, count: u32, last: bool },
+    Transit { flow: Flow, count: u32, last: Option<Tail> },
 }
 
 /// See the module. Two lines of a cache: large runs wait for memory.
@@ -46,7 +46,7 @@ impl Link {
 /// Appends a request to those that wait.
 pub fn append(waiting: &mut VecDeque<Request>, request: Request) {
     if let Request::Transit { flow, count, last } = request
-        && let Some(Request::Transit { flow: f, count: c, last: l @ false }) = waiting.back_mut()
+        && let Some(Request::Transit { flow: f, count: c, last: l @ None }) = waiting.back_mut()
         && *f == flow
     {
         *c += count;
@@ -120,7 +120,7 @@ impl Packet<'_> {
     }
 
     /// A packet in transit asks for the next link.
-    pub fn request_hop(&mut self, flow: Flow, last: bool) {
+    pub fn request_hop(&mut self, Arrival { flow, last }: Arrival) {
         let link = self.link_at(flow).expect("the route goes on");
         self.request(link, Request::Transit { flow, count: 1, last });
     }
@@ -155,14 +155,14 @@ impl Packet<'_> {
             Request::Interface(id) => self.serve_interface(link, id),
             Request::Transit { flow, count, last } => {
                 let is_fed = !self.links[link as usize].feeders.is_empty();
-                let extends = !last && is_fed && !self.is_wanted(link);
+                let extends = last.is_none() && is_fed && !self.is_wanted(link);
                 let merges = (count > 1 || extends) && self.merges(flow, link) && !self.has_rivals(link, request);
                 if count > 1 && !merges {
                     // The rest keeps its place at the front.
                     let rest = Request::Transit { flow, count: count - 1, last };
                     self.put_back(link, rest);
                 }
-                let (packets, last) = if merges { (count, last) } else { (1, last && count == 1) };
+                let (packets, last) = if merges { (count, last) } else { (1, last.filter(|_| count == 1)) };
                 let mut service = self.service(link, Source::Queue, flow, packets as u64, last);
                 self.set_waited(link, service.packets);
                 if extends && merges {
@@ -174,7 +174,7 @@ impl Packet<'_> {
     }
 
     /// A service that starts now, of packets back to back.
-    pub fn service(&self, link: LinkId, source: Source, flow: Flow, packets: u64, last: bool) -> Service {
+    pub fn service(&self, link: LinkId, source: Source, flow: Flow, packets: u64, last: Option<Tail>) -> Service {
         let packet_time = self.plan.kinds[flow.kind as usize].packets.flits * self.links[link as usize].flit;
         let (start, spacing) = (self.now, packet_time);
         Service { source, flow, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
@@ -202,13 +202,14 @@ impl Packet<'_> {
         if let Source::Channel(..) = source {
             self.limit_runs(id, packets);
         }
-        let mut service = self.service(link, source, message.flow, packets, packets == message.packets_left);
+        let last = (packets == message.packets_left).then_some(message.tail);
+        let mut service = self.service(link, source, message.flow, packets, last);
         if packets > 1
             && !self.links[link as usize].feeders.is_empty()
             && let Some(coming) = self.coming(link)
         {
             service.packets = packets.min(service.left_before(Turn::done(link), coming.at) + 1);
-            service.last &= service.packets == packets;
+            service.last.take_if(|_| service.packets < packets);
         }
         service
     }
@@ -278,9 +279,9 @@ impl Packet<'_> {
         let ahead = self.ahead(flow, link);
         let at = service.end_of(0) + latency - ahead;
         if self.leaves(link) {
-            self.cross(at, flow, last);
+            self.cross(at, Arrival { flow, last });
         } else if ahead > 0 {
-            self.events.push(at, flow.transfer, Event::Arrive { flow: flow.next(), last });
+            self.events.push(at, Arrival { flow: flow.next(), last });
         }
     }
 
@@ -304,9 +305,9 @@ impl Packet<'_> {
             self.ask_again(id, link);
             // Most packets change nothing for their sender.
             let freed = !was_free && self.interfaces[id as usize].backlog <= depth;
-            sender = (last || freed).then_some(id);
-            if last && packets > 0 {
-                endpoints.sent(transfer, self.now);
+            sender = (last.is_some() || freed).then_some(id);
+            if let Some(tail) = last.filter(|_| packets > 0) {
+                endpoints.sent(transfer, tail.sent(transfer, endpoints), self.now);
             }
         } else {
             let Service { start, packet_time, spacing, .. } = service;
@@ -320,13 +321,13 @@ impl Packet<'_> {
         } else if self.goes_on(flow, link) {
             // It has.
         } else if self.link_after(flow).is_none() {
-            if last {
-                endpoints.arrived(transfer, at);
+            if let Some(tail) = last {
+                endpoints.arrived(transfer, tail.arrived(transfer, endpoints), at);
             }
         } else if at == self.now {
-            self.request_hop(flow.next(), last);
+            self.request_hop(Arrival { flow: flow.next(), last });
         } else {
-            self.events.push(at, transfer, Event::Arrive { flow: flow.next(), last });
+            self.events.push(at, Arrival { flow: flow.next(), last });
         }
         self.links[link as usize].service = None;
         self.serve(link);

@@ -21,7 +21,7 @@ mod service;
 mod turns;
 
 use super::Network;
-use super::flow::{Flow, Hops};
+use super::flow::{Flow, Hops, Tail};
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
@@ -33,7 +33,7 @@ use crate::simulate::plan::{Job, Plan};
 use crate::simulate::recorder::Traffic;
 use crate::system::{Arbitration, Forwarding};
 pub use border::{Border, Crossing};
-use events::{Event, Events};
+use events::{Arrival, Event, Events};
 use interface::{Channel, Interface, Message};
 use link::{Link, Request};
 use service::{Service, Source, Turn};
@@ -99,13 +99,13 @@ impl Carrier for Packet<'_> {
         self.interfaces[interface as usize].queue.len() < 2
     }
 
-    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
+    fn send(&mut self, transfer: TransferId, chunk: u64, interface: u32, now: Ticks) -> Ticks {
         let plan = self.plan;
         let job = &plan.jobs[transfer as usize];
         let flow = self.hops.first(transfer, job);
         let Some(first) = self.link_at(flow) else {
             // Both ranks on one node: nothing crosses a link.
-            self.events.push(now, transfer, Event::Arrive { flow, last: true });
+            self.events.push(now, Arrival { flow, last: Some(Tail::of(chunk)) });
             return now;
         };
         let packets = plan.kind(job).packets.count;
@@ -113,7 +113,7 @@ impl Carrier for Packet<'_> {
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
         let joins = idle || (!state.is_mixed() && state.single_link() == Some(first));
-        state.queue.push_back(Message::new(flow, first, packets));
+        state.queue.push_back(Message::new(flow, Tail::of(chunk), first, packets));
         state.backlog += packets;
         let number = state.gone + state.queue.len() as u64 - 1;
         if idle {
@@ -192,12 +192,14 @@ impl<'a> Network<'a> for Packet<'a> {
                 self.link_done(link, endpoints);
                 self.events.happened();
             }
-            Event::Arrive { flow, .. } if self.link_at(flow).is_none() => {
-                endpoints.arrived(flow.transfer, now);
+            Event::Arrive(packet) if self.link_at(packet.flow).is_some() => {
+                self.turn = Turn::packet(packet.flow.transfer);
+                self.request_hop(packet);
             }
-            Event::Arrive { flow, last } => {
-                self.turn = Turn::packet(flow.transfer);
-                self.request_hop(flow, last);
+            Event::Arrive(Arrival { flow, last }) => {
+                if let Some(tail) = last {
+                    endpoints.arrived(flow.transfer, tail.arrived(flow.transfer, endpoints), now);
+                }
             }
         }
     }

@@ -8,7 +8,7 @@
 
 use super::link::{Link, Request};
 use super::service::{Moment, Service, Source, Turn};
-use super::{Flow, Packet};
+use super::{Flow, Packet, Tail};
 use crate::fabric::LinkId;
 use crate::simulate::clock::Ticks;
 
@@ -86,12 +86,12 @@ impl Packet<'_> {
         (coming.at < NEVER).then_some(coming)
     }
 
-    /// Takes what a feeder of a link brings before a moment: how many packets, and whether the last
-    /// of a message is among them.
-    fn take(&mut self, link: LinkId, feeder: usize, until: Moment) -> (u64, bool) {
+    /// Takes what a feeder of a link brings before a moment: how many packets, and whether they end with the last of a
+    /// message.
+    fn take(&mut self, link: LinkId, feeder: usize, until: Moment) -> (u64, Option<Tail>) {
         let Feeder { run, turn, taken, .. } = &mut self.links[link as usize].feeders[feeder];
         let come = run.left_before(*turn, until);
-        (come - std::mem::replace(taken, come), run.last && come == run.packets)
+        (come - std::mem::replace(taken, come), run.last.filter(|_| come == run.packets))
     }
 
     /// Queues what feeders brought to a busy link before a moment.
@@ -218,8 +218,8 @@ impl Packet<'_> {
             if dropped == 0 {
                 return;
             }
-            let last = service.last && waited == service.packets;
-            (service.packets, service.last) = (keep, false);
+            let last = service.last.filter(|_| waited == service.packets);
+            (service.packets, service.last) = (keep, None);
             let run = *service;
             // What is over already, or never begins, ends now.
             let end = if keep > 0 { service.end_of(keep - 1).max(self.now) } else { self.now };
@@ -233,7 +233,7 @@ impl Packet<'_> {
             let Some((next, number)) = self.fed(&run) else { return };
             let next_state = &mut self.links[next as usize];
             let Feeder { run, taken, .. } = next_state.feeder(number);
-            (run.packets, run.last) = (keep, false);
+            (run.packets, run.last) = (keep, None);
             // Of packets that have not begun only a run that follows this one has taken any.
             let lost = taken.saturating_sub(keep);
             let Some(follower) = &next_state.service else { return };

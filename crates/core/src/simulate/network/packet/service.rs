@@ -1,6 +1,6 @@
 //! What a link transmits: a packet, or a run of packets of one transfer at equal distances.
 
-use super::Flow;
+use super::{Flow, Tail};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
@@ -55,8 +55,8 @@ pub enum Source {
 pub struct Service {
     pub source: Source,
     pub flow: Flow,
-    /// Whether the last packet is the last of its message.
-    pub last: bool,
+    /// The message that ends with the last packet, if one does.
+    pub last: Option<Tail>,
     /// When the first packet starts, which may be in the future.
     pub start: Ticks,
     /// From the start of one packet to that of the next; at least `packet_time`.

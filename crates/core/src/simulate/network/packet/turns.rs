@@ -4,7 +4,7 @@
 
 use super::link::{Request, append};
 use super::service::{Service, Source};
-use super::{Flow, Packet};
+use super::{Endpoints, Flow, Packet, Tail};
 use crate::fabric::LinkId;
 use std::collections::VecDeque;
 
@@ -28,12 +28,17 @@ impl Inputs {
         &mut self.queues[place].1
     }
 
+    /// All requests that wait.
+    pub fn requests(&mut self) -> impl Iterator<Item = &mut Request> {
+        self.queues.iter_mut().flat_map(|(_, queue)| queue)
+    }
+
     /// Of what decides the future: turns, and all that waits.
-    pub fn write_state(&self, state: &mut Vec<u64>) {
+    pub fn write_state(&self, endpoints: &Endpoints, state: &mut Vec<u64>) {
         state.extend([self.last.into(), self.waited]);
         for (input, queue) in &self.queues {
             state.push(u64::from(*input) << 32 | queue.len() as u64);
-            queue.iter().for_each(|&request| state.extend(request.words()));
+            queue.iter().for_each(|&request| state.extend(request.words(endpoints)));
         }
     }
 }
@@ -51,9 +56,9 @@ impl Packet<'_> {
         }
     }
 
-    /// Of the packets that waited when a service began only the first `keep` are sent; `last` is whether the last of them is
-    /// that of its message. The others are in front again.
-    pub fn wait_again(&mut self, link: LinkId, flow: Flow, keep: u64, last: bool) {
+    /// Of the packets that waited when a service began only the first `keep` are sent; `last` is the message that ends with
+    /// the last of them. The others are in front again.
+    pub fn wait_again(&mut self, link: LinkId, flow: Flow, keep: u64, last: Option<Tail>) {
         let count = (self.waited(link) - keep) as u32;
         self.set_waited(link, keep);
         self.put_back(link, Request::Transit { flow, count, last });

@@ -2,7 +2,7 @@
 
 use super::Routed;
 use crate::simulate::clock::Ticks;
-use crate::simulate::network::flow::Flow;
+use crate::simulate::network::flow::{Flow, Tail};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use std::ops::Range;
 pub struct Packet {
     /// The link that it is to cross, or the end of its route.
     pub flow: Flow,
-    /// Whether it is the last of its message.
-    pub last: bool,
+    /// The message that it is of.
+    pub tail: Tail,
 }
 
 /// A link or an interface, as an input of its node.

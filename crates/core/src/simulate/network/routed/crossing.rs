@@ -3,9 +3,10 @@
 use super::channel::Packet;
 use super::output::{Crossing, Holder};
 use super::{Event, Routed};
+use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::endpoints::Endpoints;
-use crate::simulate::network::flow::Flow;
+use crate::simulate::network::flow::{Flow, Tail};
 use crate::system::Forwarding;
 
 impl Routed<'_> {
@@ -26,7 +27,7 @@ impl Routed<'_> {
 
     /// A packet that crosses to a link until `crossed_at` goes over it as soon as those before it have; returns when it has.
     fn send(&mut self, link: u32, packet: Packet, crossed_at: Ticks, claimed: u32) -> Ticks {
-        let Packet { flow, last } = packet;
+        let Packet { flow, tail } = packet;
         let (flit, latency) = (self.plan.flit[link as usize], self.plan.latency[link as usize]);
         let packet_time = self.flits(flow) * flit;
         let free_at = self.outputs[link as usize].free_at;
@@ -34,7 +35,7 @@ impl Routed<'_> {
         self.outputs[link as usize].free_at = end;
         self.traffic.transmitted(link, Some(flow.transfer), end - packet_time, end);
         let (next, at) = (flow.next(), end + latency);
-        let arrived = Event::Arrived { channel: claimed, packet: Packet { flow: next, last } };
+        let arrived = Event::Arrived { channel: claimed, packet: Packet { flow: next, tail } };
         match self.hops.at(next) {
             Some(after) => self.agenda.push(at - self.ahead(flow, link, after), arrived),
             // The last flit leaves no sooner than it comes.
@@ -54,6 +55,13 @@ impl Routed<'_> {
         ((self.flits(flow) - 1) * flit).saturating_sub(self.router)
     }
 
+    /// A packet has come to its receiver, or will at `at`.
+    fn come(&mut self, transfer: TransferId, tail: Tail, at: Ticks, endpoints: &mut Endpoints) {
+        if let Some(at) = self.arriving.come(self.plan, transfer, tail, at) {
+            endpoints.arrived(transfer, tail.arrived(transfer, endpoints), at);
+        }
+    }
+
     /// The first packet of a channel has crossed.
     pub fn crossed(&mut self, output: u32, channel: u32, endpoints: &mut Endpoints) {
         let crossing = &mut self.outputs[output as usize].crossing;
@@ -63,15 +71,15 @@ impl Routed<'_> {
         let input = channel / self.count;
         self.inputs[input as usize].crossing -= 1;
         let waiting = &mut self.channels[channel as usize].waiting;
-        let Some(Packet { flow, last }) = waiting.pop_front() else { return };
+        let Some(Packet { flow, tail }) = waiting.pop_front() else { return };
         let goes_on = !waiting.is_empty();
         if let Some(claimed) = claimed {
             self.channels[claimed as usize].held = false;
-            if last && !self.ejects() && self.hops.at(flow.next()).is_none() {
-                endpoints.arrived(flow.transfer, end + self.plan.latency[output as usize]);
+            if !self.ejects() && self.hops.at(flow.next()).is_none() {
+                self.come(flow.transfer, tail, end + self.plan.latency[output as usize], endpoints);
             }
-        } else if last {
-            endpoints.arrived(flow.transfer, self.now);
+        } else {
+            self.come(flow.transfer, tail, self.now, endpoints);
         }
         if goes_on {
             self.request(channel);

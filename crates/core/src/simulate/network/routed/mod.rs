@@ -20,7 +20,8 @@ mod output;
 mod periodic;
 
 use super::Network;
-use super::flow::{Flow, Hops};
+use super::arriving::Arriving;
+use super::flow::{Flow, Hops, Tail};
 use super::routes::SourceRoutes;
 use super::terminals::Terminals;
 use super::{expect_room, longest_packet};
@@ -49,7 +50,7 @@ enum Event {
     /// A packet may be first in a channel.
     Arrived { channel: u32, packet: Packet },
     /// A message whose ranks are on one node is there.
-    Stayed { transfer: TransferId },
+    Stayed { transfer: TransferId, tail: Tail },
     /// A channel has room for one more.
     Credit { channel: u32 },
 }
@@ -71,6 +72,8 @@ pub struct Routed<'a> {
     /// Links, then terminals.
     outputs: Vec<Output>,
     interfaces: Vec<Interface>,
+    /// Messages of which some packets have come.
+    arriving: Arriving,
     /// Virtual channels of an input.
     count: u32,
     /// Number of the next request.
@@ -119,6 +122,7 @@ impl<'a> Network<'a> for Routed<'a> {
             outputs: (0..plan.fabric.links.len() + terminals.nodes.len()).map(|_| Output::default()).collect(),
             terminals,
             interfaces: (0..endpoints.interfaces()).map(|_| Interface::default()).collect(),
+            arriving: Arriving::default(),
             count,
             next_request: 0,
             flit: period.div_ceil(router.internal_speedup.into()),
@@ -142,7 +146,7 @@ impl<'a> Network<'a> for Routed<'a> {
             Event::Crossed { output, channel } => self.crossed(output, channel, endpoints),
             Event::Left { interface } => self.left(interface, endpoints),
             Event::Arrived { channel, packet } => self.enter(channel, packet),
-            Event::Stayed { transfer } => endpoints.arrived(transfer, now),
+            Event::Stayed { transfer, tail } => endpoints.arrived(transfer, tail.arrived(transfer, endpoints), now),
             Event::Credit { channel } => {
                 self.channels[channel as usize].room += 1;
                 self.opened(channel);
