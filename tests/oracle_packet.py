@@ -109,7 +109,7 @@ class Simulator:
     def add_queue(self, interfaces: int) -> int:
         mine = range(len(self.interfaces), len(self.interfaces) + interfaces)
         self.interfaces += [Interface(self.system["interface"]["virtual_channels"]) for _ in mine]
-        self.queues.append({"todo": [], "slot": [], "out": 0, "mine": mine, "busy": {}, "last": mine[-1]})
+        self.queues.append({"todo": [], "slot": [], "out": 0, "mine": mine, "busy": dict.fromkeys(mine, 0), "last": mine[-1]})
         return len(self.queues) - 1
 
     def push(self, at: int, kind: int, number: int, what: Any = None) -> None:
@@ -134,8 +134,6 @@ class Simulator:
             elif kind == SENT:
                 self.come("sent", (number, what))
             else:
-                busy = self.queues[number]["busy"]
-                self.queues[number]["busy"] = {i: until for i, until in busy.items() if until > self.now}
                 self.advance(number)
         assert not any(self.left), "stalled"
         return self.finish
@@ -263,11 +261,8 @@ class Simulator:
         while self.gate < len(phases) and not (phases[self.gate]["barrier"] and any(self.left[: self.gate])):
             self.gate += 1
         if self.gate != before:
-            self.look()
-
-    def look(self) -> None:
-        for queue in range(len(self.queues)):
-            self.advance(queue)
+            for queue in range(len(self.queues)):
+                self.advance(queue)
 
     def ready(self, message: Message, when: str = "start_after") -> bool:
         id_, chunk = message
@@ -287,7 +282,7 @@ class Simulator:
         depth, issue = self.system["interface"]["depth_packets"], self.system["interface"]["issue_ps"] << self.bits
 
         def free() -> list[int]:
-            return [i for i in mine if i not in queue["busy"] and self.interfaces[i].backlog <= depth]
+            return [i for i in mine if queue["busy"][i] <= self.now and self.interfaces[i].backlog <= depth]
 
         while True:
             if not queue["slot"]:
@@ -345,9 +340,16 @@ class Simulator:
         self.come("applied", message)
 
     def come(self, event: str, message: Message) -> None:
+        self.happened.discard((event, message))
+        waited = [[each for each in self.to_start(queue) if not self.ready(each)] for queue in self.queues]
         self.happened.add((event, message))
         self.release()
-        self.look()
+        for number, messages in enumerate(waited):
+            if any(map(self.ready, messages)):
+                self.advance(number)
+
+    def to_start(self, queue: dict[str, Any]) -> list[Message]:
+        return [todo[2:] for todo in queue["todo"][-1:]] if self.by_link else queue["slot"]
 
 
 def waits(after: list[Any]) -> list[tuple[int, str, int]]:

@@ -1,7 +1,7 @@
 //! Messages that wait at their receivers, and what an event sets free.
 
 use super::waits::Waiting;
-use super::{Carrier, Endpoints, TransferState};
+use super::{Carrier, Endpoints};
 use crate::schedule::{Dependency, Event, TransferId};
 use crate::simulate::clock::Ticks;
 use rustc_hash::FxHashMap;
@@ -64,8 +64,8 @@ impl Endpoints<'_> {
         }
         let mut woken: SmallVec<[u32; 4]> = SmallVec::new();
         for id in waiting {
-            let TransferState { started, queue, .. } = self.transfers[id as usize];
-            if started < self.plan.kind_of(id).chunks && self.data_ready(id) {
+            let queue = self.transfers[id as usize].queue;
+            if self.data_ready(id) {
                 if self.plan.units.is_some() {
                     self.come_back(queue, id);
                 }

@@ -73,8 +73,8 @@ struct Interface {
     queue: u32,
     /// Where it is.
     node: NodeId,
-    /// Until when packets are being handed to it; none after its rank has looked again.
-    busy_until: Option<Ticks>,
+    /// Until when packets are being handed to it.
+    busy_until: Ticks,
 }
 
 /// How far a transfer is, in one line of a cache: large runs wait for memory.
@@ -240,7 +240,7 @@ impl<'a> Endpoints<'a> {
             Event::Received { transfer, chunk } => self.received(transfer, chunk, now, carrier),
             Event::Applied { transfer, chunk } => self.added(transfer, chunk, now, carrier),
             Event::Sent { transfer, chunk } => self.was_sent(transfer, chunk, now, carrier),
-            Event::Wake { queue } => self.handed_all(queue, now, carrier),
+            Event::Wake { queue } => self.advance(queue, now, carrier),
             Event::Fetched { interface, transfer, chunk } => self.fetched(transfer, chunk, interface, now, carrier),
             Event::Read { rank } => self.read_next(rank, now),
             Event::Loaded { family, chunk } => self.loaded(family, chunk, now, carrier),

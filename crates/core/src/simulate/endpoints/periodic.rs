@@ -66,7 +66,7 @@ impl Endpoints<'_> {
             state.push(queue.last as u64);
             state.extend(queue.slot.iter().map(|&id| id as u64));
             let interfaces = &self.interfaces[queue.interfaces.start as usize..queue.interfaces.end as usize];
-            state.extend(interfaces.iter().map(|interface| interface.busy_until.map_or(0, |until| until - now + 1)));
+            state.extend(interfaces.iter().map(|interface| interface.busy_until.saturating_sub(now)));
         }
         self.adders.write_state(now, state);
         for id in self.active().flat_map(|flight| self.plan.flights[flight].jobs.clone()) {
@@ -165,7 +165,7 @@ impl Endpoints<'_> {
         }
         self.holds.iter_mut().for_each(|holds| holds.skip(chunks));
         let by = periods * period;
-        self.interfaces.iter_mut().filter_map(|interface| interface.busy_until.as_mut()).for_each(|until| *until += by);
+        self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);
         self.adders.delay(by);
         let later = |event| match event {
             Event::Received { transfer, chunk } => {

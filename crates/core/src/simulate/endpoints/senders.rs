@@ -66,7 +66,7 @@ impl Endpoints<'_> {
         let queue = self.queues.len() as u32;
         let first = self.interfaces.len() as u32;
         let node = self.plan.node_of(flight, rank);
-        self.interfaces.extend((0..interfaces).map(|_| Interface { queue, node, busy_until: None }));
+        self.interfaces.extend((0..interfaces).map(|_| Interface { queue, node, busy_until: 0 }));
         self.nodes.iter_mut().for_each(|nodes| nodes.add_interfaces(interfaces as usize));
         self.queues.push(Queue {
             turns: Turns::default(),
@@ -158,7 +158,7 @@ impl Endpoints<'_> {
             let state = &self.queues[queue as usize];
             let interfaces = state.interfaces.clone();
             if state.slot.is_empty() {
-                if strict && !interfaces.clone().all(|i| self.is_free(i, carrier)) {
+                if strict && !interfaces.clone().all(|i| self.is_free(i, now, carrier)) {
                     return;
                 }
                 let Some((phase, slot, _)) = state.turns.peek() else {
@@ -179,7 +179,7 @@ impl Endpoints<'_> {
                     i += 1;
                     continue;
                 }
-                let Some(free) = self.assign(id, interfaces.clone(), carrier) else {
+                let Some(free) = self.assign(id, interfaces.clone(), now, carrier) else {
                     // Another message may be for another interface.
                     if matches!(self.plan.system.interface.assignment, Assignment::Receiver | Assignment::Port) {
                         i += 1;
@@ -191,7 +191,7 @@ impl Endpoints<'_> {
                 self.queues[queue as usize].last = free;
                 let until = self.start(id, free, now, carrier);
                 if until > now {
-                    self.interfaces[free as usize].busy_until = Some(until);
+                    self.interfaces[free as usize].busy_until = until;
                     self.push(until, Event::Wake { queue });
                 }
             }
@@ -202,7 +202,7 @@ impl Endpoints<'_> {
     }
 
     /// The interface that takes a message, if it can now.
-    fn assign(&self, id: TransferId, interfaces: Range<u32>, carrier: &impl Carrier) -> Option<u32> {
+    fn assign(&self, id: TransferId, interfaces: Range<u32>, now: Ticks, carrier: &impl Carrier) -> Option<u32> {
         let job = &self.plan.jobs[id as usize];
         let (first, count) = (interfaces.start, interfaces.len() as u32);
         let mut turn = match self.plan.system.interface.assignment {
@@ -217,20 +217,12 @@ impl Endpoints<'_> {
                 port..port + 1
             }
         };
-        turn.find_map(|i| Some(first + i % count).filter(|&i| self.is_free(i, carrier)))
+        turn.find_map(|i| Some(first + i % count).filter(|&i| self.is_free(i, now, carrier)))
     }
 
     /// Whether an interface can take another message: the last one has been handed to it.
-    fn is_free(&self, interface: u32, carrier: &impl Carrier) -> bool {
-        self.interfaces[interface as usize].busy_until.is_none() && carrier.is_free(interface)
-    }
-
-    /// Interfaces of a sender have been handed all packets.
-    pub fn handed_all(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
-        for interface in self.queues[queue as usize].interfaces.clone() {
-            self.interfaces[interface as usize].busy_until.take_if(|until| *until <= now);
-        }
-        self.advance(queue, now, carrier);
+    fn is_free(&self, interface: u32, now: Ticks, carrier: &impl Carrier) -> bool {
+        self.interfaces[interface as usize].busy_until <= now && carrier.is_free(interface)
     }
 
     /// Whether another message may start at an interface of a link: where ranks read, whether another may be read.
