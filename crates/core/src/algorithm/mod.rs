@@ -239,7 +239,8 @@ impl<'a> Request<'a> {
 
     /// A schedule builder for this request.
     fn builder(&self) -> Builder<'a> {
-        Builder::new(self.spec, self.fabric, self.collective, self.data()).watched(self.watch)
+        let builder = Builder::new(self.spec, self.fabric, self.collective, self.data()).watched(self.watch);
+        builder.routed(self.system.routing, self.system.packet.payload_bytes)
     }
 
     /// Refuses, before time and memory are taken, a schedule that would have too many transfers or dependencies.

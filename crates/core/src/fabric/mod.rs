@@ -21,6 +21,7 @@ mod summary;
 pub mod switch;
 mod tpu;
 mod view;
+mod ways;
 
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{Rate, clip};
@@ -33,6 +34,7 @@ pub use product::{Coordinates, Dimension, DimensionShape, Product};
 pub use route::Router;
 pub use spec::{PRESETS, Preset};
 pub use view::{Group, Groups, View, listed, parse_group};
+pub use ways::{Routing, Ways};
 
 /// Index of a node in [`Fabric::nodes`].
 pub type NodeId = u32;

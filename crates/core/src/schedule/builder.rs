@@ -6,7 +6,7 @@ use super::{
 };
 use crate::collective::{Collective, Data};
 use crate::error::{Code, Error, Result};
-use crate::fabric::{Fabric, LinkId, NodeId, Router};
+use crate::fabric::{Fabric, LinkId, NodeId, Routing, Ways};
 use crate::units::Bytes;
 use crate::watch::Watch;
 use std::collections::HashMap;
@@ -16,7 +16,12 @@ use std::collections::HashMap;
 /// derived by [`Builder::finish`].
 pub struct Builder<'a> {
     fabric: &'a Fabric,
-    router: Router<'a>,
+    routing: Routing,
+    ways: Ways<'a>,
+    /// Into how many parts all messages may be divided that have a way of their own each; 1 where routes were given.
+    parts: usize,
+    /// What a packet carries: a message is not divided into less.
+    packet: Option<Bytes>,
     watch: Watch<'a>,
     /// Parallel links, by their ends.
     parallel: HashMap<(NodeId, NodeId), Parallel>,
@@ -59,7 +64,10 @@ impl<'a> Builder<'a> {
                 .filter(|(_, links)| fabric.are_always_together(links))
                 .map(|(ends, links)| (ends, Parallel { first: links[0], found: false, given: false }))
                 .collect(),
-            router: Router::new(fabric),
+            routing: Routing::default(),
+            ways: Ways::new(fabric, 0, Routing::default()),
+            parts: usize::MAX,
+            packet: None,
             lane_transfers: 0,
             hops: 0,
             waits: false,
@@ -92,6 +100,13 @@ impl<'a> Builder<'a> {
     /// Reports to `watch`, which may end the work.
     pub fn watched(self, watch: Watch<'a>) -> Self {
         Builder { watch, ..self }
+    }
+
+    /// Messages without a route of their own share ways as `routing` says, and where their senders have several ways out,
+    /// those of more than a packet of `packet` bytes are divided among them.
+    pub fn routed(self, routing: Routing, packet: Bytes) -> Self {
+        let ways = if routing == self.routing { self.ways } else { Ways::new(self.fabric, 0, routing) };
+        Builder { routing, ways, packet: Some(packet), ..self }
     }
 
     /// Makes room for so many transfers. A list of millions that grows is copied, and twice its memory asked for.
@@ -135,7 +150,7 @@ impl<'a> Builder<'a> {
         let changes = phases.last().is_some_and(|last| self.fabric.changes(last.configuration, configuration));
         phases.push(Phase { name: name.into(), barrier: barrier || changes, configuration });
         if self.fabric.configurations() > 1 {
-            self.router = Router::within(self.fabric, configuration);
+            self.ways = Ways::new(self.fabric, configuration, self.routing);
         }
     }
 
@@ -153,9 +168,22 @@ impl<'a> Builder<'a> {
                 format!("transfer from rank {from} to rank {to}: ranks are 0 to {}", ranks - 1),
             ));
         }
+        let payload = payload.into();
+        let route = self.way(from, to, &payload)?;
+        if self.parts > 1 {
+            let node = |rank| self.schedule.node_of(self.fabric, rank);
+            self.parts = self.ways.parts(node(from), node(to))?.min(self.parts);
+        }
+        self.parallel_on(&route, |parallel| parallel.found = true);
+        self.add(op, from, to, payload, step, route.into())
+    }
+
+    /// The way of a transfer that is given none.
+    fn way(&mut self, from: u32, to: u32, payload: &Payload) -> Result<Vec<LinkId>> {
+        let lanes = payload.iter().cloned().flatten().filter_map(|lane| self.schedule.lanes.get(lane as usize));
+        let bytes = lanes.fold(0, |sum: u64, lane| sum.saturating_add(lane.chunk_bytes.saturating_mul(lane.chunks)));
         let node = |rank| self.schedule.node_of(self.fabric, rank);
-        let route = self.router.path(node(from), node(to))?;
-        self.send_over(op, from, to, payload, step, route)
+        self.ways.path(node(from), node(to), bytes)
     }
 
     /// Adds a transfer along a given route.
@@ -172,6 +200,7 @@ impl<'a> Builder<'a> {
         route: impl Into<Route>,
     ) -> Result<TransferId> {
         let route = route.into();
+        self.parts = 1;
         self.parallel_on(&route, |parallel| parallel.given = true);
         self.add(op, from, to, payload.into(), step, route)
     }
@@ -190,6 +219,7 @@ impl<'a> Builder<'a> {
         route: impl Into<Route>,
     ) -> Result<TransferId> {
         let route = route.into();
+        self.parts = 1;
         self.parallel_on(&route, |parallel| parallel.found = true);
         self.add(op, from, to, payload.into(), step, route)
     }
@@ -256,6 +286,54 @@ impl<'a> Builder<'a> {
         self.waits = true;
     }
 
+    /// Divides every message among the ways that it may take, if there are several, and enough of it.
+    fn divide(&mut self) -> Result<()> {
+        let parts = self.parts;
+        let (schedule, Some(packet)) = (&mut self.schedule, self.packet) else { return Ok(()) };
+        let is_small = |lane: &Lane| lane.chunk_bytes < packet.saturating_mul(parts as u64);
+        let counts = [
+            (schedule.transfers.len(), MAX_TRANSFERS),
+            (self.lane_transfers, MAX_LANE_TRANSFERS),
+            (self.hops, MAX_HOPS),
+        ];
+        if !(2..usize::MAX).contains(&parts)
+            || schedule.matrix.is_some()
+            || !schedule.known_gaps.is_empty()
+            || schedule.lanes.iter().any(is_small)
+            || counts.iter().any(|&(count, most)| count > most / parts)
+        {
+            return Ok(());
+        }
+        let (lanes, transfers) = (std::mem::take(&mut schedule.lanes), std::mem::take(&mut schedule.transfers));
+        let whole = lanes.len() as LaneId;
+        for part in 0..parts as u64 {
+            schedule.lanes.extend(lanes.iter().map(|lane| {
+                let cut = |part: u64| match part == parts as u64 {
+                    true => lane.bytes,
+                    false => (u128::from(lane.bytes) * u128::from(part) / parts as u128) as Bytes & !3,
+                };
+                let (start, end) = (cut(part), cut(part + 1));
+                let own = Lane { offset: lane.offset + start, bytes: end - start, ..lane.clone() };
+                let wire = lane.chunk_bytes.div_ceil(parts as u64).max(own.payload_per_chunk());
+                Lane { chunk_bytes: wire, ..own }
+            }));
+        }
+        self.ways = Ways::new(self.fabric, 0, self.routing);
+        for transfer in transfers {
+            for part in 0..parts as u32 {
+                let shifted = |lanes: &std::ops::Range<LaneId>| lanes.start + part * whole..lanes.end + part * whole;
+                let payload = Payload::of(transfer.payload.iter().map(shifted));
+                let route = self.way(transfer.from, transfer.to, &payload)?;
+                self.parallel_on(&route, |parallel| parallel.found = true);
+                let mut own = Transfer { payload, route: route.into(), ..transfer.clone() };
+                let waits = own.start_after.iter_mut().chain(&mut own.apply_after);
+                waits.for_each(|other| *other = other.of(other.transfer() * parts as u32 + part));
+                self.schedule.transfers.push(own);
+            }
+        }
+        Ok(())
+    }
+
     /// Brings transfers into schedule order.
     fn sort(&mut self) {
         let transfers = &mut self.schedule.transfers;
@@ -283,6 +361,7 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// As [`Schedule::check`], and [`Code::TooLarge`] past [`MAX_DEPENDENCIES`].
     pub fn finish(mut self) -> Result<Schedule> {
+        self.divide()?;
         let together = self.parallel.values().filter(|parallel| parallel.found && !parallel.given);
         self.schedule.bundled_links = together.map(|parallel| parallel.first).collect();
         self.schedule.bundled_links.sort_unstable();

@@ -25,7 +25,7 @@ pub use processor::{Dataflow, Processor, Roofline, SystolicArray};
 pub use router::{Allocator, Ejection, RouterModel, Switching};
 
 use crate::error::{Code, Error, Result, nearest};
-use crate::fabric::Link;
+use crate::fabric::{Link, Routing};
 use crate::parameter::{Choice, Domain, Field, Value, parameters};
 use crate::units::{Bytes, Picos, Rate, clip, clip_error};
 
@@ -54,6 +54,9 @@ parameters! {
         /// Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers.
         #[parameter("link_buffers", Domain::Choice(Buffering::NAMES), "TTO artifact: endless; Dally and Towles, chapter 16: routers")]
         pub buffering: Buffering = Buffering::Endless,
+        /// Which of several equally short ways through switches messages take: they share them, all take the first, or a hash of both ends chooses.
+        #[parameter("routing", Routing::SPEC, "Hopps, RFC 2992 (2000): hash")]
+        pub routing: Routing = Routing::Spread,
         /// Packet format.
         pub packet: PacketFormat = PacketFormat::default(),
         /// Network interfaces.
