@@ -240,7 +240,7 @@ impl<'a> Request<'a> {
     /// A schedule builder for this request.
     fn builder(&self) -> Builder<'a> {
         let builder = Builder::new(self.spec, self.fabric, self.collective, self.data()).watched(self.watch);
-        builder.routed(self.system.routing, self.system.packet.payload_bytes)
+        builder.routed(self.system)
     }
 
     /// Refuses, before time and memory are taken, a schedule that would have too many transfers or dependencies.

@@ -6,8 +6,8 @@
 use super::{Fabric, LinkId, NodeId, Router};
 use crate::error::{Code, Error, Result};
 use crate::parameter::{Domain, Stored, Value};
-use crate::units::clip;
-use rustc_hash::FxHashMap;
+use crate::units::{Rate, clip};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 /// How messages share equally short ways through switches.
@@ -63,14 +63,19 @@ impl Stored for Routing {
 /// Most ways into which a message is divided.
 const MOST_PARTS: usize = 16;
 
-/// Hops that lead on: the next node, and the first link to it.
-type Hops = Vec<(NodeId, LinkId)>;
+const MEBI: u64 = 1 << 20;
+
+/// A hop that leads on or back: the next node, and the first link between.
+type Hop = (NodeId, LinkId);
+type Hops = Vec<Hop>;
 
 /// The ways of messages on one fabric, by what was sent before.
 pub struct Ways<'a> {
     fabric: &'a Fabric,
     router: Router<'a>,
     routing: Routing,
+    /// Rate of links that give none.
+    rate: Rate,
     /// Hops from every node to switches, and to every node from switches; empty where no two switches are.
     out: Vec<Hops>,
     into: Vec<Hops>,
@@ -78,13 +83,13 @@ pub struct Ways<'a> {
     distances: FxHashMap<NodeId, Vec<u32>>,
     /// From a switch to another: hops that lead nearer.
     nearer: FxHashMap<(NodeId, NodeId), Hops>,
-    /// What links have carried: bytes, more on slower ones.
-    load: Vec<u64>,
+    /// How long what was sent takes on each link.
+    load: Vec<u128>,
 }
 
 impl<'a> Ways<'a> {
-    /// Ways of messages of which none was sent, in a configuration of a fabric.
-    pub fn new(fabric: &'a Fabric, configuration: u32, routing: Routing) -> Self {
+    /// Ways of messages of which none was sent, in a configuration of a fabric; `rate` is that of links that give none.
+    pub fn new(fabric: &'a Fabric, configuration: u32, routing: Routing, rate: Rate) -> Self {
         let is_switch = |node: NodeId| fabric.nodes[node as usize].rank.is_none();
         let switches = (0..fabric.nodes.len() as NodeId).filter(|&node| is_switch(node)).count();
         let has_choice = routing != Routing::First && switches > 1 && fabric.product().is_none();
@@ -109,6 +114,7 @@ impl<'a> Ways<'a> {
             fabric,
             router: Router::within(fabric, configuration),
             routing,
+            rate,
             out,
             into,
             distances: FxHashMap::default(),
@@ -117,17 +123,27 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// The way of a message of `bytes` from one node to another.
+    /// The same ways in a configuration, with none sent.
+    pub fn anew(&self, configuration: u32) -> Self {
+        Ways::new(self.fabric, configuration, self.routing, self.rate)
+    }
+
+    /// The way of a message of `bytes` from one node to another. Its ends differ from those of other ways if they can.
     ///
     /// # Errors
     /// As [`Router::path`].
-    pub fn path(&mut self, from: NodeId, to: NodeId, bytes: u64) -> Result<Vec<LinkId>> {
+    pub fn path(&mut self, from: NodeId, to: NodeId, bytes: u64, others: &[Vec<LinkId>]) -> Result<Vec<LinkId>> {
         let first = self.router.path(from, to)?;
-        let ends = self.ends(from, to, &first);
-        let Some(best) = self.best(from, to, &ends) else { return Ok(first) };
+        let mut ends = self.ends(from, to, &first);
+        let meets = |((_, out), (_, into)): &(Hop, Hop)| {
+            others.iter().any(|other| other.first() == Some(out) || other.last() == Some(into))
+        };
+        if !ends.iter().all(meets) {
+            ends.retain(|ends| !meets(ends));
+        }
+        let Some(best) = self.best(from, to, bytes, &ends) else { return Ok(first) };
         for &link in &best {
-            let Some(load) = self.load.get_mut(link as usize) else { continue };
-            *load = load.saturating_add(cost(self.fabric, link).saturating_mul(bytes.max(1)));
+            self.load[link as usize] += self.time(link, bytes);
         }
         Ok(best)
     }
@@ -141,18 +157,12 @@ impl<'a> Ways<'a> {
             return Ok(1);
         }
         let first = self.router.path(from, to)?;
-        let ends = self.ends(from, to, &first);
-        let count = |mut ends: Vec<NodeId>| {
-            ends.sort_unstable();
-            ends.dedup();
-            ends.len()
-        };
-        let (outs, ins) = (ends.iter().map(|((node, _), _)| *node), ends.iter().map(|(_, (node, _))| *node));
-        Ok(count(outs.collect()).min(count(ins.collect())).clamp(1, MOST_PARTS))
+        let (outs, ins): (FxHashSet<Hop>, FxHashSet<Hop>) = self.ends(from, to, &first).into_iter().unzip();
+        Ok(outs.len().min(ins.len()).clamp(1, MOST_PARTS))
     }
 
-    /// First and last switches of the ways that are as short as a route, and the links to and from them.
-    fn ends(&mut self, from: NodeId, to: NodeId, route: &[LinkId]) -> Vec<((NodeId, LinkId), (NodeId, LinkId))> {
+    /// First and last hops of the ways that are as short as a route and have the fastest links at their ends.
+    fn ends(&mut self, from: NodeId, to: NodeId, route: &[LinkId]) -> Vec<(Hop, Hop)> {
         let is_switch = |&link: &LinkId| self.fabric.nodes[self.fabric.link(link).to as usize].rank.is_none();
         let Some((_, between)) = route.split_last() else { return vec![] };
         if self.out.is_empty() || between.is_empty() || !between.iter().all(is_switch) {
@@ -164,7 +174,17 @@ impl<'a> Ways<'a> {
             let distances = self.distances(last.0);
             ends.extend(firsts.iter().filter(|first| distances[first.0 as usize] == apart).map(|&first| (first, last)));
         }
+        let slowest = |&((_, out), (_, into)): &(Hop, Hop)| self.time(out, MEBI).max(self.time(into, MEBI));
+        let least = ends.iter().map(slowest).min();
+        ends.retain(|ends| Some(slowest(ends)) == least);
         ends
+    }
+
+    /// Picoseconds of a message on a link.
+    fn time(&self, link: LinkId, bytes: u64) -> u128 {
+        let link = self.fabric.link(link);
+        let rate = u128::from(link.rate.unwrap_or(self.rate).0) * u128::from(link.speed_permille);
+        u128::from(bytes) * 1_000_000_000_000_000 / rate.max(1)
     }
 
     /// Links from every node to a switch, by switches.
@@ -201,7 +221,7 @@ impl<'a> Ways<'a> {
         let own = self.distances(to)[at as usize];
         let hops = {
             let distances = &self.distances[&to];
-            let is_nearer = |(node, _): &&(NodeId, LinkId)| distances[*node as usize].checked_add(1) == Some(own);
+            let is_nearer = |(node, _): &&Hop| distances[*node as usize].checked_add(1) == Some(own);
             self.out[at as usize].iter().filter(is_nearer).copied().collect::<Hops>()
         };
         self.nearer.insert((at, to), hops.clone());
@@ -209,7 +229,7 @@ impl<'a> Ways<'a> {
     }
 
     /// The way that is chosen of those between some ends.
-    fn best(&mut self, from: NodeId, to: NodeId, ends: &[((NodeId, LinkId), (NodeId, LinkId))]) -> Option<Vec<LinkId>> {
+    fn best(&mut self, from: NodeId, to: NodeId, bytes: u64, ends: &[(Hop, Hop)]) -> Option<Vec<LinkId>> {
         if let Routing::Hash(seed) = self.routing {
             let choice = |at: NodeId, count: usize| (mix(seed, [from, to, at]) % count.max(1) as u64) as usize;
             let &((mut at, first), (goal, last)) = ends.get(choice(from, ends.len()))?;
@@ -223,15 +243,16 @@ impl<'a> Ways<'a> {
             route.push(last);
             return Some(route);
         }
-        let mut best: Option<(u64, Vec<LinkId>)> = None;
+        let after = |ways: &Self, link: LinkId| ways.load[link as usize] + ways.time(link, bytes);
+        let mut best: Option<(u128, Vec<LinkId>)> = None;
         for &((start, first), (goal, last)) in ends {
             // By node of a level: the least load of the ways there, and the links of such a way.
-            let mut level = vec![(start, self.load[first as usize], vec![first])];
+            let mut level = vec![(start, after(self, first), vec![first])];
             while level.iter().any(|(at, ..)| *at != goal) {
-                let mut next: Vec<(NodeId, u64, Vec<LinkId>)> = vec![];
+                let mut next: Vec<(NodeId, u128, Vec<LinkId>)> = vec![];
                 for (at, load, route) in level {
                     for (node, link) in self.hops(at, goal) {
-                        let load = load.saturating_add(self.load[link as usize]);
+                        let load = load + after(self, link);
                         match next.iter_mut().find(|(known, ..)| *known == node) {
                             Some((_, least, _)) if *least <= load => {}
                             Some(known) => *known = (node, load, [&route[..], &[link]].concat()),
@@ -242,7 +263,7 @@ impl<'a> Ways<'a> {
                 level = next;
             }
             let (_, load, route) = level.pop()?;
-            let load = load.saturating_add(self.load[last as usize]);
+            let load = load + after(self, last);
             if best.as_ref().is_none_or(|(least, _)| load < *least) {
                 best = Some((load, [&route[..], &[last]].concat()));
             }
@@ -251,17 +272,10 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// What a byte costs on a link, as against others: more on a slower one.
-fn cost(fabric: &Fabric, link: LinkId) -> u64 {
-    let link = fabric.link(link);
-    let rate = link.rate.map_or(1 << 10, |rate| (rate.0 / 25_000_000).max(1));
-    (1 << 30) / (rate * u64::from(link.speed_permille.max(1)) / 1000).max(1)
-}
-
 /// A number that depends on all bits of others (SplitMix64).
 fn mix(seed: u64, of: [NodeId; 3]) -> u64 {
-    of.iter().fold(seed, |state, &number| {
-        let mut z = (state ^ u64::from(number)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    [seed].into_iter().chain(of.map(u64::from)).fold(0, |state, number| {
+        let mut z = (state ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ z >> 31

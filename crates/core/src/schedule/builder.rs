@@ -4,9 +4,10 @@ use super::{
     Dependencies, Dependency, Holds, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op,
     Payload, Phase, Recommendation, Route, Schedule, Transfer, TransferId,
 };
-use crate::collective::{Collective, Data};
+use crate::collective::{Collective, Data, shard};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId, Routing, Ways};
+use crate::system::System;
 use crate::units::Bytes;
 use crate::watch::Watch;
 use std::collections::HashMap;
@@ -16,7 +17,6 @@ use std::collections::HashMap;
 /// derived by [`Builder::finish`].
 pub struct Builder<'a> {
     fabric: &'a Fabric,
-    routing: Routing,
     ways: Ways<'a>,
     /// Into how many parts all messages may be divided that have a way of their own each; 1 where routes were given.
     parts: usize,
@@ -64,8 +64,7 @@ impl<'a> Builder<'a> {
                 .filter(|(_, links)| fabric.are_always_together(links))
                 .map(|(ends, links)| (ends, Parallel { first: links[0], found: false, given: false }))
                 .collect(),
-            routing: Routing::default(),
-            ways: Ways::new(fabric, 0, Routing::default()),
+            ways: Ways::new(fabric, 0, Routing::default(), System::default().link_rate),
             parts: usize::MAX,
             packet: None,
             lane_transfers: 0,
@@ -102,11 +101,11 @@ impl<'a> Builder<'a> {
         Builder { watch, ..self }
     }
 
-    /// Messages without a route of their own share ways as `routing` says, and where their senders have several ways out,
-    /// those of more than a packet of `packet` bytes are divided among them.
-    pub fn routed(self, routing: Routing, packet: Bytes) -> Self {
-        let ways = if routing == self.routing { self.ways } else { Ways::new(self.fabric, 0, routing) };
-        Builder { routing, ways, packet: Some(packet), ..self }
+    /// Messages without a route of their own share ways as a system says, and where their senders have several ways out,
+    /// those of more than a packet are divided among them.
+    pub fn routed(self, system: &System) -> Self {
+        let ways = Ways::new(self.fabric, 0, system.routing, system.link_rate);
+        Builder { ways, packet: Some(system.packet.payload_bytes), ..self }
     }
 
     /// Makes room for so many transfers. A list of millions that grows is copied, and twice its memory asked for.
@@ -150,7 +149,7 @@ impl<'a> Builder<'a> {
         let changes = phases.last().is_some_and(|last| self.fabric.changes(last.configuration, configuration));
         phases.push(Phase { name: name.into(), barrier: barrier || changes, configuration });
         if self.fabric.configurations() > 1 {
-            self.ways = Ways::new(self.fabric, configuration, self.routing);
+            self.ways = self.ways.anew(configuration);
         }
     }
 
@@ -169,7 +168,7 @@ impl<'a> Builder<'a> {
             ));
         }
         let payload = payload.into();
-        let route = self.way(from, to, &payload)?;
+        let route = self.way(from, to, &payload, &[])?;
         if self.parts > 1 {
             let node = |rank| self.schedule.node_of(self.fabric, rank);
             self.parts = self.ways.parts(node(from), node(to))?.min(self.parts);
@@ -178,12 +177,12 @@ impl<'a> Builder<'a> {
         self.add(op, from, to, payload, step, route.into())
     }
 
-    /// The way of a transfer that is given none.
-    fn way(&mut self, from: u32, to: u32, payload: &Payload) -> Result<Vec<LinkId>> {
+    /// The way of a transfer that is given none; it meets others as late as it can.
+    fn way(&mut self, from: u32, to: u32, payload: &Payload, others: &[Vec<LinkId>]) -> Result<Vec<LinkId>> {
         let lanes = payload.iter().cloned().flatten().filter_map(|lane| self.schedule.lanes.get(lane as usize));
         let bytes = lanes.fold(0, |sum: u64, lane| sum.saturating_add(lane.chunk_bytes.saturating_mul(lane.chunks)));
         let node = |rank| self.schedule.node_of(self.fabric, rank);
-        self.ways.path(node(from), node(to), bytes)
+        self.ways.path(node(from), node(to), bytes, others)
     }
 
     /// Adds a transfer along a given route.
@@ -297,6 +296,7 @@ impl<'a> Builder<'a> {
             (self.hops, MAX_HOPS),
         ];
         if !(2..usize::MAX).contains(&parts)
+            || self.fabric.configurations() > 1
             || schedule.matrix.is_some()
             || !schedule.known_gaps.is_empty()
             || schedule.lanes.iter().any(is_small)
@@ -306,24 +306,22 @@ impl<'a> Builder<'a> {
         }
         let (lanes, transfers) = (std::mem::take(&mut schedule.lanes), std::mem::take(&mut schedule.transfers));
         let whole = lanes.len() as LaneId;
-        for part in 0..parts as u64 {
+        for part in 0..parts {
             schedule.lanes.extend(lanes.iter().map(|lane| {
-                let cut = |part: u64| match part == parts as u64 {
-                    true => lane.bytes,
-                    false => (u128::from(lane.bytes) * u128::from(part) / parts as u128) as Bytes & !3,
-                };
-                let (start, end) = (cut(part), cut(part + 1));
-                let own = Lane { offset: lane.offset + start, bytes: end - start, ..lane.clone() };
+                let (start, bytes) = shard(lane.bytes, parts, part);
+                let own = Lane { offset: lane.offset + start, bytes, ..lane.clone() };
                 let wire = lane.chunk_bytes.div_ceil(parts as u64).max(own.payload_per_chunk());
                 Lane { chunk_bytes: wire, ..own }
             }));
         }
-        self.ways = Ways::new(self.fabric, 0, self.routing);
+        self.ways = self.ways.anew(0);
         for transfer in transfers {
+            let mut others = vec![];
             for part in 0..parts as u32 {
                 let shifted = |lanes: &std::ops::Range<LaneId>| lanes.start + part * whole..lanes.end + part * whole;
                 let payload = Payload::of(transfer.payload.iter().map(shifted));
-                let route = self.way(transfer.from, transfer.to, &payload)?;
+                let route = self.way(transfer.from, transfer.to, &payload, &others)?;
+                others.push(route.clone());
                 self.parallel_on(&route, |parallel| parallel.found = true);
                 let mut own = Transfer { payload, route: route.into(), ..transfer.clone() };
                 let waits = own.start_after.iter_mut().chain(&mut own.apply_after);
