@@ -13,13 +13,13 @@ import antiphon
 from antiphon import Fabric, System
 
 
-def joined(ranks: int, switches: list[str], links: list[tuple[str, str]], rate: float) -> Fabric:
+def joined(ranks: int, switches: list[str], links: list[tuple[str, str, float]]) -> Fabric:
     graph = networkx.DiGraph()
     for rank in range(ranks):
         graph.add_node(f"h{rank}", rank=rank)
     for switch in switches:
         graph.add_node(switch, rank=-1)
-    for one, other in links:
+    for one, other, rate in links:
         for ends in ((one, other), (other, one)):
             graph.add_edge(*ends, rate_gb_per_s=rate, latency_ns=100)
     return Fabric.from_networkx(graph)
@@ -27,15 +27,23 @@ def joined(ranks: int, switches: list[str], links: list[tuple[str, str]], rate: 
 
 def spines(count: int) -> Fabric:
     """Two leaves of four ranks, and as many spines."""
-    up = [(f"leaf{leaf}", f"spine{spine}") for leaf in range(2) for spine in range(count)]
+    up = [(f"leaf{leaf}", f"spine{spine}", 50.0) for leaf in range(2) for spine in range(count)]
     names = [f"leaf{leaf}" for leaf in range(2)] + [f"spine{spine}" for spine in range(count)]
-    return joined(8, names, [*((f"h{rank}", f"leaf{rank // 4}") for rank in range(8)), *up], 50.0)
+    return joined(8, names, [*((f"h{rank}", f"leaf{rank // 4}", 50.0) for rank in range(8)), *up])
 
 
-def planes(count: int, rate: float) -> Fabric:
-    """Four ranks on as many switches each."""
-    names = [f"s{plane}" for plane in range(count)]
-    return joined(4, names, [(f"h{rank}", name) for rank in range(4) for name in names], rate)
+def planes(*rates: float) -> Fabric:
+    """Four ranks on a switch of each rate."""
+    names = [f"s{plane}" for plane in range(len(rates))]
+    links = [(f"h{rank}", name, rate) for rank in range(4) for name, rate in zip(names, rates, strict=True)]
+    return joined(4, names, links)
+
+
+def rail_fat_tree(spines: int, rate: float) -> Fabric:
+    """Four boxes of four ranks, each on the leaf of its number, and as much bandwidth above leaves as below."""
+    names = [f"leaf{leaf}" for leaf in range(4)] + [f"spine{spine}" for spine in range(spines)]
+    up = [(f"leaf{leaf}", f"spine{spine}", rate) for leaf in range(4) for spine in range(spines)]
+    return joined(16, names, [*((f"h{rank}", f"leaf{rank % 4}", 50.0) for rank in range(16)), *up])
 
 
 def carried(fabric: Fabric, system: System, leaf: str = "leaf0") -> list[int]:
@@ -50,7 +58,8 @@ def carried(fabric: Fabric, system: System, leaf: str = "leaf0") -> list[int]:
 def test_spines_are_loaded_alike() -> None:
     fabric = spines(4)
     spread = carried(fabric, System("generic"))
-    assert len(set(spread)) == 1 and spread[0] > 0
+    assert len(set(spread)) == 1
+    assert spread[0] > 0
     first = carried(fabric, System("generic").with_(routing="first"))
     assert first == [sum(spread), 0, 0, 0]
     hashed = [carried(fabric, System("generic").with_(routing=f"hash:{seed}")) for seed in (1, 1, 2)]
@@ -58,14 +67,31 @@ def test_spines_are_loaded_alike() -> None:
     assert all(sum(each) == sum(spread) for each in hashed)
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "direct", "dbtree"])
-def test_two_planes_are_as_good_as_one_of_twice_the_rate(algorithm: str) -> None:
-    def time(fabric: Fabric) -> float:
-        schedule = antiphon.build(fabric, algorithm, bytes="64MiB")
-        assert antiphon.verify(fabric, schedule).complete
-        return antiphon.simulate(fabric, schedule).time_ns
+def time(fabric: Fabric, algorithm: str, collective: str = "all-reduce") -> float:
+    schedule = antiphon.build(fabric, algorithm, collective, "64MiB")
+    assert antiphon.verify(fabric, schedule).complete
+    return antiphon.simulate(fabric, schedule).time_ns
 
-    assert time(planes(2, 50.0)) <= 1.02 * time(planes(1, 100.0))
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "dbtree", "halving-doubling"])
+def test_planes_are_as_good_as_one_of_their_rate(algorithm: str, count: int) -> None:
+    assert time(planes(*[100.0 / count] * count), algorithm) <= 1.06 * time(planes(100.0), algorithm)
+
+
+@pytest.mark.parametrize("rates", [(50.0, 10.0), (10.0, 50.0)])
+def test_a_slower_plane_is_left_out(rates: tuple[float, float]) -> None:
+    assert time(planes(*rates), "ring") == time(planes(50.0), "ring")
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "dbtree", "ring", "halving-doubling", "overlapped-tree"])
+def test_spines_are_as_good_as_one_of_their_rate(algorithm: str) -> None:
+    assert time(rail_fat_tree(4, 50.0), algorithm) <= 1.3 * time(rail_fat_tree(1, 200.0), algorithm)
+
+
+def test_a_tree_of_full_bisection_is_no_bottleneck() -> None:
+    full = joined(16, ["s"], [(f"h{rank}", "s", 50.0) for rank in range(16)])
+    assert time(rail_fat_tree(4, 50.0), "direct", "all-to-all") <= 1.05 * time(full, "direct", "all-to-all")
 
 
 @pytest.mark.parametrize("spec", ["mesh:4x4", "torus:4x4x2", "dgx-h100:1", "dgx-h100:2@400+50"])

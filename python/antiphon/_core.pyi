@@ -232,6 +232,7 @@ class System:
         link_arbitration: str | None = None,
         link_switching: str | None = None,
         link_buffers: str | None = None,
+        routing: str | None = None,
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
         processor: str | None = None,
@@ -310,6 +311,9 @@ class System:
     @property
     def link_buffers(self) -> str:
         """Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers."""
+    @property
+    def routing(self) -> str:
+        """Which of several equally short ways through switches messages take: they share them, all take the first, or a hash of both ends chooses."""
     @property
     def hand_off_ns(self) -> float:
         """From the arrival of a message's last packet to the start of what waited for it."""

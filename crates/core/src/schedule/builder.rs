@@ -38,6 +38,9 @@ pub struct Builder<'a> {
     pub schedule: Schedule,
 }
 
+/// Packets of a part of a chunk, below which chunks are shared out whole.
+const FEW_PACKETS: u64 = 2;
+
 /// How transfers use some parallel links.
 struct Parallel {
     first: LinkId,
@@ -289,7 +292,8 @@ impl<'a> Builder<'a> {
     fn divide(&mut self) -> Result<()> {
         let parts = self.parts;
         let (schedule, Some(packet)) = (&mut self.schedule, self.packet) else { return Ok(()) };
-        let is_small = |lane: &Lane| lane.chunk_bytes < packet.saturating_mul(parts as u64);
+        let least = packet.saturating_mul(parts as u64);
+        let is_small = |lane: &Lane| lane.chunk_bytes.saturating_mul(lane.chunks) < least;
         let counts = [
             (schedule.transfers.len(), MAX_TRANSFERS),
             (self.lane_transfers, MAX_LANE_TRANSFERS),
@@ -306,12 +310,18 @@ impl<'a> Builder<'a> {
         }
         let (lanes, transfers) = (std::mem::take(&mut schedule.lanes), std::mem::take(&mut schedule.transfers));
         let whole = lanes.len() as LaneId;
+        // Chunks of few packets would wait for each other longer than they take: there are fewer, not shorter ones.
+        let are_short = lanes.iter().any(|lane| lane.chunk_bytes < least.saturating_mul(FEW_PACKETS));
+        // A rank that sends so many messages at a time sends all their parts.
+        schedule.endpoint.interfaces = schedule.endpoint.interfaces.map(|count| count.saturating_mul(parts as u32));
         for part in 0..parts {
             schedule.lanes.extend(lanes.iter().map(|lane| {
                 let (start, bytes) = shard(lane.bytes, parts, part);
-                let own = Lane { offset: lane.offset + start, bytes, ..lane.clone() };
-                let wire = lane.chunk_bytes.div_ceil(parts as u64).max(own.payload_per_chunk());
-                Lane { chunk_bytes: wire, ..own }
+                let chunks = if are_short { lane.chunks.div_ceil(parts as u64) } else { lane.chunks };
+                let own = Lane { offset: lane.offset + start, bytes, chunks, ..lane.clone() };
+                let wire =
+                    u128::from(lane.chunk_bytes) * u128::from(lane.chunks) / u128::from(own.chunks * parts as u64);
+                Lane { chunk_bytes: own.payload_per_chunk().max(wire as Bytes).max(1), ..own }
             }));
         }
         self.ways = self.ways.anew(0);

@@ -3,10 +3,10 @@
 //! An edge of a tree may be a detour over ranks that only forward (C-Cube section IV-A). Where no link carries
 //! two edges in one direction, reduction and broadcast of all trees run at once without a conflict.
 
-use crate::algorithm::dbtree;
 use crate::algorithm::packing::Graph;
 use crate::algorithm::tree::{Tree, twins};
-use crate::fabric::{Fabric, LinkId, NodeId, Router};
+use crate::algorithm::{Request, dbtree};
+use crate::fabric::{Fabric, LinkId, NodeId, Ways};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,17 +25,19 @@ type Edge = (u32, u32, [Vec<LinkId>; 2]);
 
 /// NCCL's binary tree over the ranks as they are numbered, and the same tree with every number XOR 1 (plus 1, if
 /// the ranks are odd), on minimal routes; of parallel links the one least in use (C-Cube, HPCA 2023, section IV-A).
-pub fn numbered(fabric: &Fabric, trees: usize) -> Vec<Tree> {
+pub fn numbered(request: &Request, trees: usize) -> Vec<Tree> {
+    let Request { fabric, system, bytes, .. } = *request;
     let n = fabric.ranks() as u32;
     let renamed = |rank: u32, tree: usize| match (tree, n % 2) {
         (0, _) => rank,
         (_, 0) => rank ^ 1,
         _ => (rank + 1) % n,
     };
-    let mut router = Router::new(fabric);
+    let mut ways = Ways::new(fabric, 0, system.routing, system.link_rate);
     let mut load = vec![0u32; fabric.links.len()];
     let mut route = |from: u32, to: u32| -> Vec<LinkId> {
-        let minimal = router.route(fabric.node_of_rank(from), fabric.node_of_rank(to));
+        let minimal =
+            ways.path(fabric.node_of_rank(from), fabric.node_of_rank(to), bytes, &[]).expect("ranks are joined");
         let least = |link: LinkId| {
             let (from, to) = (fabric.link(link).from, fabric.link(link).to);
             let parallel = fabric.out_links(from).iter().copied().filter(|&other| fabric.link(other).to == to);

@@ -80,7 +80,7 @@ impl Algorithm for OverlappedTree {
         // Where ranks share a link to a switch, the trees as they are numbered may do best.
         let mut placed = if mapping == "search" { search(request, &counts) } else { vec![] };
         if placed.is_empty() || request.fabric.has_switches() {
-            placed.extend(counts.iter().map(|&trees| numbered(request.fabric, trees)));
+            placed.extend(counts.iter().map(|&trees| numbered(request, trees)));
         }
         let streams = pacing == "pipelined";
         let schedules = works.into_iter().map(|work| {
