@@ -109,7 +109,9 @@ class Simulator:
     def add_queue(self, interfaces: int) -> int:
         mine = range(len(self.interfaces), len(self.interfaces) + interfaces)
         self.interfaces += [Interface(self.system["interface"]["virtual_channels"]) for _ in mine]
-        self.queues.append({"todo": [], "slot": [], "out": 0, "mine": mine, "busy": dict.fromkeys(mine, 0), "last": mine[-1]})
+        self.queues.append(
+            {"todo": [], "slot": [], "out": 0, "mine": mine, "busy": dict.fromkeys(mine, 0), "last": mine[-1]}
+        )
         return len(self.queues) - 1
 
     def push(self, at: int, kind: int, number: int, what: Any = None) -> None:

@@ -313,7 +313,7 @@ class System:
         """Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers."""
     @property
     def routing(self) -> str:
-        """Which of several equally short ways through switches messages take: they share them, all take the first, or a hash of both ends chooses."""
+        """Which of equally short ways through switches messages take: shared, the first, or by a hash."""
     @property
     def hand_off_ns(self) -> float:
         """From the arrival of a message's last packet to the start of what waited for it."""

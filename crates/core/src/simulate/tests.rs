@@ -528,7 +528,13 @@ fn fidelities_agree_where_no_routes_or_interfaces_are_shared() {
                     let flit = time_ps(&fabric, &schedule, &tto(), Fidelity::Flit) as f64;
                     // Its messages overtake each other in virtual channels, and what waits for the first waits longer.
                     let overtaken = name == "overlapped-tree";
-                    let range = if overtaken { 0.98..=1.002 } else if agree { 0.998..=1.002 } else { 0.7..=1.3 };
+                    let range = if overtaken {
+                        0.98..=1.002
+                    } else if agree {
+                        0.998..=1.002
+                    } else {
+                        0.7..=1.3
+                    };
                     assert!(range.contains(&(packet / flit)), "{name} on {spec}: {packet} and {flit}");
                 }
             }

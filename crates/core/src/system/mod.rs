@@ -54,7 +54,7 @@ parameters! {
         /// Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers.
         #[parameter("link_buffers", Domain::Choice(Buffering::NAMES), "TTO artifact: endless; Dally and Towles, chapter 16: routers")]
         pub buffering: Buffering = Buffering::Endless,
-        /// Which of several equally short ways through switches messages take: they share them, all take the first, or a hash of both ends chooses.
+        /// Which of equally short ways through switches messages take: shared, the first, or by a hash.
         #[parameter("routing", Routing::SPEC, "Hopps, RFC 2992 (2000): hash")]
         pub routing: Routing = Routing::Spread,
         /// Packet format.
