@@ -356,5 +356,5 @@ class Simulator:
 
 def waits(after: list[Any]) -> list[tuple[int, str, int]]:
     """Transfer, event and lag of what is written as numbers and as objects."""
-    items = [{"transfer": item} if isinstance(item, int) else item for item in after]
+    items: list[dict[str, Any]] = [{"transfer": item} if isinstance(item, int) else item for item in after]
     return [(item["transfer"], item.get("event", "applied"), item.get("lag", 0)) for item in items]

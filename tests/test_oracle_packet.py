@@ -72,7 +72,7 @@ def links_of(fabric: Fabric, system: dict[str, Any]) -> tuple[list[tuple[int, in
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_random_schedules_with_waits(system: str, seed: int) -> None:
     random = Random(seed)
-    choices = {
+    choices: dict[str, list[Any]] = {
         "interfaces": [1, 2, 4],
         "interface_depth_packets": [1, 2, 5],
         "interface_virtual_channels": [1, 2, 3],
