@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, get_args
@@ -133,11 +134,14 @@ def _specs(algorithms: str | Iterable[str] | None) -> list[str]:
 def _reporter(progress: Progress | None, what: str, place: int, parts: int, expected: int) -> Callable[[], object]:
     """What is called before each timing of part ``place`` of ``parts``; how many there are is only about known."""
     done = itertools.count()
+    # Else, of several threads, the one that counted last may tell first.
+    turn = threading.Lock()
 
     def report() -> None:
         if progress is not None:
-            count = next(done)
-            progress(what, (place + count / (count + expected)) / parts)
+            with turn:
+                count = next(done)
+                progress(what, (place + count / (count + expected)) / parts)
 
     return report
 
