@@ -49,6 +49,7 @@ RUN_KEYS = {
     "last_chunk_ns": float,
     "bound": dict,
     "rounded_rates": list,
+    "slowest_link_gb_per_s": float,
 }
 
 
@@ -73,6 +74,9 @@ def test_rates_that_a_clock_rounds_are_said(commands: Any) -> None:
     assert commands.document(*simulate, "tto")["rounded_rates"] == [{"rate_gb_per_s": 900, "effective_gb_per_s": 512}]
     assert commands.document(*simulate, "generic")["rounded_rates"] == []
     assert "links of 900 GB/s carry 512; --set clock_ns=0 sends" in commands.invoke(*simulate, "tto").output
+    for system, rate in ((["tto"], 512), (["tto", "--set", "clock_ns=0"], 900), (["generic"], 900)):
+        assert commands.document(*simulate, *system)["slowest_link_gb_per_s"] == rate
+    assert "Endpoint npu stands in" in commands.invoke(*simulate, "tto", "--endpoint", "npu").output
 
 
 def test_building_and_proving_are_reported() -> None:

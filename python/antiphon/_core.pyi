@@ -447,6 +447,8 @@ class System:
     def rounded_rates(self, fabric: Fabric) -> list[tuple[float, float]]:
         """Rates of a fabric's links that this system's clock rounds down, slowest first: as written, and at which they
         carry flits, in GB/s. Empty for systems without a clock."""
+    def slowest_rate(self, fabric: Fabric) -> float | None:
+        """Rate at which a fabric's slowest link carries flits, in GB/s; None without links."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1221,6 +1223,7 @@ def rails(
     sharing: SupportsIndex = 1,
     offload: bool = False,
     fixed_delay: bool = False,
+    threshold: SupportsIndex = 16,
     jitter_ns: float | None = None,
     enforced: bool = True,
     seed: SupportsIndex = 1,
@@ -1243,6 +1246,7 @@ def rails(
         sharing: chunks that share a dimension at a time, 1 to 8.
         offload: whether switches reduce and multicast.
         fixed_delay: whether Themis counts a dimension's latency as load from the start.
+        threshold: Themis takes loads for equal that differ by less than one part of so many of a chunk; 0: none are.
         jitter_ns: also time every NPU by itself, each noticing chunks up to this much late.
         enforced: whether NPUs then keep to the order of the run without jitter.
         seed: of the search and the jitter.

@@ -13,6 +13,7 @@ use antiphon_core::parameter::Choice;
 use antiphon_core::rails as core_rails;
 use antiphon_core::rails::consistency::{self, Jitter};
 use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
+use antiphon_core::rails::scheduler::Themis;
 use antiphon_core::rails::{
     Chunks, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, run as time, topology,
 };
@@ -62,7 +63,7 @@ fn task(
         chunks: chunks.0,
         sharing: 1,
         offload: false,
-        fixed_delay: false,
+        themis: Themis::default(),
         seed,
         endpoint: Endpoint::System,
     })
@@ -72,7 +73,8 @@ fn task(
 /// size, else 64), over the dimensions of a
 /// network such as `ring4@1000/20ns,sw8@800/700ns`, rates in Gb/s of one NPU. `scheduler` is one of
 /// `rails_schedulers()`, `intra` one of `rails_queues()` or None for the scheduler's own. `sharing` chunks, 1 to 8,
-/// share a dimension at a time; `offload` lets switches reduce; `fixed_delay` counts latency as load from the start.
+/// share a dimension at a time; `offload` lets switches reduce; `fixed_delay` counts latency as load from the start, and
+/// loads that differ by less than 1/`threshold` of a chunk are equal (0: none are).
 /// `jitter_ns` also times every NPU by itself, noticing chunks up to that much late, and keeping to the planned order
 /// if `enforced`. At an `endpoint` other than `system` (see `endpoints()`) chunks are timed step by step. `energy`: also what
 /// the run takes, with the energies of `platform`.
@@ -82,9 +84,9 @@ fn task(
 #[pyfunction]
 #[pyo3(signature = (
     topology, bytes = Size(100_000_000), collective = Text("all-reduce"), scheduler = Text("search"), intra = None, *, chunks = ChunksLike(Chunks::Endpoint),
-    sharing = Int::from(1), offload = false, fixed_delay = false, jitter_ns = None, enforced = true, seed = Int::from(1),
+    sharing = Int::from(1), offload = false, fixed_delay = false, threshold = Int::from(16), jitter_ns = None, enforced = true, seed = Int::from(1),
     endpoint = Text("system"), energy = false, platform = ideal(),
-), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1, endpoint='system', energy=False, platform='ideal')")]
+), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, threshold=16, jitter_ns=None, enforced=True, seed=1, endpoint='system', energy=False, platform='ideal')")]
 #[allow(clippy::too_many_arguments)]
 pub fn rails<'py>(
     py: Python<'py>,
@@ -97,6 +99,7 @@ pub fn rails<'py>(
     sharing: Int,
     offload: bool,
     fixed_delay: bool,
+    threshold: Int,
     jitter_ns: Option<Number>,
     enforced: bool,
     seed: Int,
@@ -122,7 +125,8 @@ pub fn rails<'py>(
         let text = "jitter is of NPUs whose endpoint is the system's; leave one of them out";
         return Err(raise(Error::new(Code::NotApplicable, text)));
     }
-    let task = Task { sharing, offload, fixed_delay, endpoint, ..common };
+    let themis = Themis { threshold: threshold.get("threshold")?, fixed_delay };
+    let task = Task { sharing, offload, themis, endpoint, ..common };
     let (plan, queue, timed, proof, jittered) = run(py, || {
         let (plan, queue, timed) = task.run()?;
         // At an endpoint stages overlap, which is no order of service; dimensions have the same one without.

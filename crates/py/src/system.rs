@@ -90,6 +90,11 @@ impl System {
         rates.into_iter().map(|(rate, carried)| (rate.as_gb_per_s(), carried / 1e9)).collect()
     }
 
+    /// Rate at which the fabric's slowest link carries flits, in 1e9 bytes per second; None without links.
+    fn slowest_rate(&self, fabric: &Fabric) -> Option<f64> {
+        fabric.0.links.iter().map(|link| self.0.effective_rate(link) / 1e9).min_by(f64::total_cmp)
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "<System {}: links {} GB/s, {} ns; packets of {} B>",

@@ -45,6 +45,13 @@ TOPOLOGY = click.argument("topology", shell_complete=completing(antiphon.rails_t
 @click.option("--sharing", type=click.IntRange(1, 8), default=1, show_default=True, help="Chunks served at once.")
 @click.option("--offload", is_flag=True, help="Switches reduce and multicast by themselves.")
 @click.option("--fixed-delay", is_flag=True, help="Themis counts latencies as load from the start.")
+@click.option(
+    "--threshold",
+    type=click.IntRange(0, 2**32 - 1),
+    default=16,
+    show_default=True,
+    help="Themis takes loads for equal that differ by less than one part of so many of a chunk; 0: none are.",
+)
 @click.option("--jitter-ns", type=click.FloatRange(0, 1e9), help="Also time every NPU by itself, up to this late.")
 @click.option("--free-order", is_flag=True, help="With jitter: NPUs do not keep to one order (may deadlock).")
 @click.option(
@@ -65,7 +72,7 @@ def rails(
 ) -> None:
     """Schedule a collective's chunks over the dimensions of a network (docs/rails.md).
 
-    TOPOLOGY is a preset such as 3D-SW_SW_SW_hetero, or dimensions, nearest first:
+    TOPOLOGY is a preset such as 3D-SW_SW_SW_hetero, or dimensions:
     ring4@1000/20ns,sw8@800/700ns (ring, fc or sw; Gb/s of one NPU).
 
     Examples:

@@ -72,6 +72,7 @@ def run(
         result=simulate(fabric, schedule, system, fidelity, progress, energy=energy, trace=trace, jobs=jobs),
         stats=schedule.stats(fabric),
         rounded_rates=system.rounded_rates(fabric),
+        slowest_link_gb_per_s=system.slowest_rate(fabric),
     )
 
 

@@ -49,6 +49,7 @@ class Run(Result):
         stats: figures of the schedule that need no simulation.
         result: what the simulation gave.
         rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
+        slowest_link_gb_per_s: rate at which the slowest link carries flits; None without links.
         matrix_bytes: sum of the matrix; None without.
         file: in a comparison, the file that the schedule is from; None if it is from none.
     """
@@ -67,6 +68,7 @@ class Run(Result):
     stats: Stats
     result: SimulationResult
     rounded_rates: list[tuple[float, float]]
+    slowest_link_gb_per_s: float | None
     matrix_bytes: int | None = None
     file: str | None = None
 
@@ -135,6 +137,14 @@ class Run(Result):
         return self.algorithm_bandwidth_gb_per_s * bus_factor(self.collective, participants)
 
     @property
+    def replaced(self) -> str:
+        """What of the system the endpoint stands in for, in a sentence; empty if it is the system's own."""
+        name = self.system.endpoint.partition(":")[0]
+        if name == "system":
+            return ""
+        return f"Endpoint {name} stands in for the system's network interfaces and reduction rate; its hand-off stays."
+
+    @property
     def rounding(self) -> str:
         """What the clock of the system makes of the rates of links, in a sentence; empty if it changes none."""
         if not self.rounded_rates:
@@ -161,6 +171,7 @@ class Run(Result):
             "rounded_rates": [
                 {"rate_gb_per_s": rate, "effective_gb_per_s": effective} for rate, effective in self.rounded_rates
             ],
+            "slowest_link_gb_per_s": self.slowest_link_gb_per_s,
             "fidelity": result.fidelity,
             "ranks": self.ranks,
             "excluded_ranks": self.excluded_ranks,

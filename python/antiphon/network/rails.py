@@ -26,6 +26,7 @@ def rails(
     sharing: SupportsIndex = 1,
     offload: bool = False,
     fixed_delay: bool = False,
+    threshold: SupportsIndex = 16,
     jitter_ns: float | None = None,
     enforced: bool = True,
     seed: SupportsIndex = 1,
@@ -52,6 +53,7 @@ def rails(
         sharing: chunks that share a dimension at a time, 1 to 8.
         offload: whether switches reduce and multicast.
         fixed_delay: whether Themis counts a dimension's latency as load from the start.
+        threshold: Themis takes loads for equal that differ by less than one part of so many of a chunk; 0: none are.
         jitter_ns: also time every NPU by itself, each noticing chunks up to this much late.
         enforced: whether NPUs then keep to the order of the run without jitter.
         seed: of the search and the jitter.
@@ -75,6 +77,7 @@ def rails(
         sharing=sharing,
         offload=offload,
         fixed_delay=fixed_delay,
+        threshold=threshold,
         jitter_ns=jitter_ns,
         enforced=enforced,
         seed=seed,

@@ -5,13 +5,14 @@
 
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::fabric::DimensionShape;
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::{Choice, Domain, Parameter, Value};
-use crate::rails::{Chunks, Expansion, Policy, Task, lower_watched};
+use crate::rails::scheduler::{STAGES, Search, Themis};
+use crate::rails::{Expansion, Plan, Policy, Run, estimate, lower_watched, run};
 use crate::schedule::Schedule;
-use crate::system::Endpoint;
+use crate::units::Picos;
 
 /// See the module.
 pub struct Hierarchical;
@@ -24,14 +25,14 @@ const INFO: Info = Info {
             "chunks",
             1,
             256,
-            Derived("32, fewer where blocks would be less than a packet"),
+            Derived("up to 32, by what the steps of all chunks are estimated to take"),
             "Parts of the buffer, which go through the dimensions in different orders.",
         ),
         Opt::count(
             "slices",
             1,
             64,
-            Derived("4, fewer for small blocks"),
+            Derived("up to 4, in the same way"),
             "Parts of a chunk that follow each other through the steps of a dimension.",
         ),
         Opt {
@@ -40,7 +41,7 @@ const INFO: Info = Info {
                 domain: Domain::Choice(&["search", "themis", "baseline", "phased"]),
                 meaning: "Who orders the dimensions for each chunk.",
             },
-            default: Derived("phased on ace:LxVxH, as in its paper; else search"),
+            default: Derived("phased on ace:LxVxH, as in its paper, else search; baseline where that is no slower"),
         },
     ],
     source: "Themis (ISCA 2022), on any product of lines, rings, cliques and switches",
@@ -49,6 +50,19 @@ const INFO: Info = Info {
 
 /// Lanes in messages of a schedule that is still built in seconds, if options do not ask for more.
 const MAX_LANES: u64 = 1 << 24;
+/// Numbers of chunks and of slices that are tried.
+const CHUNKS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+const SLICES: [u32; 3] = [1, 2, 4];
+/// More messages, or other orders than the baseline's, are worth it if they save more than this share of the time.
+const WORTH: f64 = 0.01;
+
+/// A plan, and what it is estimated to take in messages.
+struct Candidate {
+    plan: Plan,
+    timed: Run,
+    slices: u32,
+    time_ps: Picos,
+}
 
 impl Algorithm for Hierarchical {
     fn info(&self) -> &'static Info {
@@ -56,9 +70,6 @@ impl Algorithm for Hierarchical {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        // The paper of these tori gives the order, too.
-        let usual = if request.fabric.name.starts_with("ace:") { "phased" } else { "search" };
-        let policy = Policy::parse(request.options.given("scheduler").map_or(usual, Value::text))?;
         let expansion = match Expansion::of(request.fabric, request.system) {
             Err(error) if error.code == Code::NotApplicable => return request.refuse(error.message),
             expansion => expansion?,
@@ -68,29 +79,73 @@ impl Algorithm for Hierarchical {
         if kind == Kind::AllToAll && lines {
             return request.refuse("all-to-all goes around rings, through switches and in cliques, not along lines");
         }
-        // Parts of the block of a rank, each way, that are no less than a packet; and that are not too many.
-        let packets = request.bytes / (2 * u64::from(request.ranks()) * request.system.packet.payload_bytes).max(1);
-        let lanes = MAX_LANES / u64::from(request.ranks()).pow(if kind == Kind::AllToAll { 3 } else { 2 });
-        let parts = packets.min(lanes).max(1);
-        let given = |key: &str| request.options.given(key).map(Value::whole).map(|count| count as u32);
-        let chunks = given("chunks").unwrap_or(parts.min(32) as u32);
-        let slices = given("slices").unwrap_or((parts / u64::from(chunks)).clamp(1, 4) as u32);
-        let task = Task {
-            topology: expansion.topology.clone(),
-            kind,
-            bytes: request.bytes,
-            policy,
-            queue: None,
-            chunks: Chunks::Count(chunks),
-            sharing: 1,
-            offload: false,
-            fixed_delay: true,
-            seed: 0,
-            endpoint: Endpoint::System,
-        };
-        let (plan, _, timed) = task.run()?;
-        let mut schedule = lower_watched(&expansion, &plan, &timed, slices, request.watch)?;
+        let best = plan(request, &expansion)?;
+        let mut schedule = lower_watched(&expansion, &best.plan, &best.timed, best.slices, request.watch)?;
         schedule.algorithm = request.spec.into();
         Ok(schedule)
     }
+}
+
+/// The plan that is through soonest, by the estimate, of those with the given options. The orders are found in full only
+/// for the number of chunks that is taken.
+fn plan(request: &Request, expansion: &Expansion) -> Result<Candidate> {
+    let given = |key: &str| request.options.given(key).map(Value::whole).map(|count| vec![count as u32]);
+    let ranks = u64::from(request.ranks());
+    let lanes = MAX_LANES / ranks.pow(if request.collective.kind == Kind::AllToAll { 3 } else { 2 });
+    let is_given = given("chunks").is_some();
+    let (numbers, slices) = (given("chunks").unwrap_or(CHUNKS.into()), given("slices").unwrap_or(SLICES.into()));
+    let policies = match request.options.given("scheduler").map(Value::text) {
+        Some(name) => vec![Policy::parse(name)?],
+        // The paper of these tori gives the order, too.
+        None if request.fabric.name.starts_with("ace:") => vec![Policy::Baseline, Policy::Phased],
+        None => vec![Policy::Baseline, Policy::Search],
+    };
+    let mut best: Option<Candidate> = None;
+    for &policy in &policies {
+        for &chunks in &numbers {
+            let fits = |slices: &&u32| is_given || u64::from(chunks) * u64::from(**slices) <= lanes.max(1);
+            let slices: Vec<u32> = slices.iter().filter(fits).copied().collect();
+            better(request, expansion, (policy, 0), chunks, &slices, &mut best)?;
+        }
+    }
+    if let Some(rough) = &best
+        && policies.contains(&Policy::Search)
+    {
+        let (chunks, slices) = (rough.plan.orders.len() as u32, [rough.slices]);
+        better(request, expansion, (Policy::Search, STAGES), chunks, &slices, &mut best)?;
+    }
+    best.ok_or_else(|| Error::new(Code::TooLarge, format!("{ranks} ranks have too many blocks in one chunk")))
+}
+
+/// Takes the plan of a scheduler, of which a search times so many stages, with any of `slices` for `best` if it is better.
+fn better(
+    request: &Request,
+    expansion: &Expansion,
+    (policy, stages): (Policy, u64),
+    chunks: u32,
+    slices: &[u32],
+    best: &mut Option<Candidate>,
+) -> Result<()> {
+    let topology = &expansion.topology;
+    let mut plan = Plan::uniform(topology, request.collective.kind, request.bytes, chunks, false)?;
+    let search = Search { stages, ..Search::default() };
+    let queue = match policy {
+        Policy::Search => search.best(topology, &mut plan),
+        _ => {
+            policy.scheduler(Themis::default(), search).schedule(topology, &mut plan);
+            policy.queue()
+        }
+    };
+    let timed = run(topology, &plan, queue, 1);
+    for &slices in slices {
+        let time_ps = match estimate(expansion, &plan, &timed, slices, request.system) {
+            Err(error) if error.code == Code::TooLarge && best.is_some() => break,
+            time => time?,
+        };
+        let enough = |best: &Candidate| (best.time_ps as f64 * (1.0 - WORTH)) as Picos;
+        if best.as_ref().is_none_or(|best| time_ps < enough(best)) {
+            *best = Some(Candidate { plan: plan.clone(), timed: timed.clone(), slices, time_ps });
+        }
+    }
+    Ok(())
 }

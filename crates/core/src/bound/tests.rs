@@ -205,7 +205,7 @@ fn packets_are_stored_or_cost_their_tail_once() {
     };
     assert_eq!(with("link_switching", "cut-through"), cut + 12_000);
     assert_eq!(with("link_buffers", "routers"), stored + 12_000);
-    assert_eq!(with("endpoint", "ideal:delay_ns=5"), stored + 5_000);
+    assert_eq!(with("endpoint", "ideal:delay_ns=5"), stored + 12_000 + 5_000);
 }
 
 /// 14 hops of 17 flits of 21 ns; the links need 0.1 us.

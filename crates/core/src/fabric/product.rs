@@ -141,6 +141,11 @@ impl Coordinates {
         &self.sizes
     }
 
+    /// From a position to the next along a dimension.
+    pub fn stride(&self, dimension: usize) -> u32 {
+        self.strides[dimension]
+    }
+
     /// Number of positions.
     pub fn count(&self) -> u32 {
         self.count
@@ -252,14 +257,16 @@ impl Product {
 
     /// The same product without dimensions of a single node.
     pub fn without_ones(&self) -> Product {
-        let long = |dimension: &&Dimension| dimension.size > 1;
-        let dimensions: Vec<Dimension> = self.dimensions.iter().filter(long).copied().collect();
-        let keep = |list: &[u32]| -> Vec<u32> {
-            let long = list.iter().zip(&self.dimensions).filter(|(_, dimension)| dimension.size > 1);
-            long.map(|(item, _)| *item).collect()
-        };
-        let (sizes, strides) = (keep(&self.coordinates.sizes), keep(&self.coordinates.strides));
+        let long = |&number: &usize| self.dimensions[number].size > 1;
+        self.along(&(0..self.dimensions.len()).filter(long).collect::<Vec<_>>())
+    }
+
+    /// The same product with some of its dimensions, in this order; the others have a single node.
+    pub fn along(&self, order: &[usize]) -> Product {
+        let of = |list: &[u32]| order.iter().map(|&number| list[number]).collect();
+        let (sizes, strides) = (of(&self.coordinates.sizes), of(&self.coordinates.strides));
         let coordinates = Coordinates { sizes, strides, count: self.coordinates.count };
+        let dimensions = order.iter().map(|&number| self.dimensions[number]).collect();
         Product { dimensions, coordinates, nodes: self.nodes.clone() }
     }
 

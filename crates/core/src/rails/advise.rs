@@ -2,6 +2,7 @@
 //!
 //! Both follow from the best split of what is sent over the dimensions ([`levels`]).
 
+use super::plan::Path;
 use super::topology::Topology;
 use crate::fabric::split::{levels, sent_first};
 use crate::units::Rate;
@@ -71,19 +72,19 @@ pub fn advise(topology: &Topology) -> Advice {
     let all = (1 << count) - 1;
     let &(binding, time) = levels(&sizes, &rates).first().unwrap_or(&(all, 0.0));
     // What the fixed order sends over each dimension.
-    let mut parts = 1.0;
-    let fixed: Vec<f64> = dimensions
-        .iter()
-        .map(|dimension| {
-            parts *= dimension.size as f64;
-            (dimension.size - 1) as f64 / parts
-        })
-        .collect();
+    let order: Vec<usize> = Path::nearest_first(topology).as_slice().iter().map(|&number| number.into()).collect();
+    let (mut parts, mut fixed) = (1.0, vec![0.0; count]);
+    for &number in &order {
+        let size = dimensions[number].size as f64;
+        parts *= size;
+        fixed[number] = (size - 1.0) / parts;
+    }
     let slowest = (0..count).map(|number| fixed[number] / rate(number)).fold(0.0, f64::max);
     let mut pairs = Vec::new();
-    for far in 1..count {
-        for near in 0..far {
-            let between: f64 = dimensions[near..far].iter().map(|dimension| dimension.size as f64).product();
+    for place in 1..count {
+        for before in 0..place {
+            let (near, far) = (order[before], order[place]);
+            let between: f64 = order[before..place].iter().map(|&number| dimensions[number].size as f64).product();
             let ratio = rate(far) * between / rate(near);
             let provision = match ratio {
                 _ if (ratio - 1.0).abs() <= TOLERANCE => Provision::JustEnough,

@@ -45,8 +45,8 @@ impl Expansion {
         Ok(Expansion::of_parts(topology.clone(), fabric, product, ports))
     }
 
-    /// A fabric that is a product, with the rates that its links have on `system`: in every dimension the slowest
-    /// counts. What an NPU can send into a line is the rate of one link, since those at the ends have no other.
+    /// A fabric that is a product, with the rates that its links have on `system`: the nearest dimension first, in every
+    /// one the slowest counts. What an NPU can send into a line is the rate of one link, since those at the ends have no other.
     /// O(nodes * links of a node).
     ///
     /// # Errors
@@ -86,8 +86,15 @@ impl Expansion {
             });
             all.push(ports);
         }
-        let topology = Topology { name: fabric.name.clone(), dimensions };
-        Ok(Expansion::of_parts(topology, fabric.clone(), product, all))
+        // As on rails: the nearest first, of equally near ones that along which ranks are numbered first.
+        let mut order: Vec<usize> = (0..dimensions.len()).collect();
+        order.sort_by_key(|&number| (dimensions[number].nearness(), product.coordinates.stride(number)));
+        let topology = Topology {
+            name: fabric.name.clone(),
+            dimensions: order.iter().map(|&number| dimensions[number]).collect(),
+        };
+        let all = order.iter().map(|&number| std::mem::take(&mut all[number])).collect();
+        Ok(Expansion::of_parts(topology, fabric.clone(), product.along(&order), all))
     }
 
     fn of_parts(topology: Topology, fabric: Fabric, product: Product, ports: Vec<Vec<LinkId>>) -> Expansion {

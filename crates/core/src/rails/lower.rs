@@ -6,20 +6,20 @@
 //! an AllToAll blocks have a source too, whose coordinates become those of the destination one
 //! dimension after another.
 
-use super::basic::{self, Message};
-use super::engine::{Run, Span};
+use super::basic;
+use super::engine::Run;
 use super::fabric::Expansion;
 use super::layout::{Layout, carried, pieces};
 use super::plan::{Basic, Plan, Stage};
+use super::steps::{Moment, Steps};
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{
     Builder, Dependency, Event, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId,
 };
+use crate::system::System;
 use crate::units::Picos;
 use crate::watch::Watch;
-use std::collections::HashMap;
-use std::rc::Rc;
 
 /// Most slices of a chunk.
 pub const MAX_SLICES: u32 = 64;
@@ -63,23 +63,23 @@ pub fn lower_watched(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32,
     }
     let stages = stages(expansion, plan)?;
     check_size(expansion, plan, &stages, slices)?;
+    let mut steps = Steps::new(expansion, None, slices);
+    let (moments, _) = steps.in_order(&stages, run)?;
     let mut lowering = Lowering::new(expansion, plan, stages, slices, watch);
-    for moment in lowering.moments(run)? {
-        lowering.add(&moment)?;
+    for moment in moments {
+        lowering.add(&moment, &mut steps)?;
     }
     lowering.builder.finish()
 }
 
-/// One step of a stage of a chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Moment {
-    /// When it would start if the stage were alone.
-    at_ps: Picos,
-    /// Number of the stage among all, by start.
-    turn: u32,
-    step: u32,
-    chunk: u32,
-    stage: u32,
+/// About how long the schedule of [`lower`] takes in the packets of a system, without building it.
+///
+/// # Errors
+/// As [`lower`].
+pub fn estimate(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32, system: &System) -> Result<Picos> {
+    let stages = stages(expansion, plan)?;
+    check_size(expansion, plan, &stages, slices)?;
+    Ok(Steps::new(expansion, Some(system), slices).in_order(&stages, run)?.1)
 }
 
 /// Stages of every chunk, whose dimensions all exist.
@@ -126,8 +126,6 @@ struct Lowering<'a> {
     stages: Vec<Vec<Stage>>,
     layouts: Vec<Layout>,
     builder: Builder<'a>,
-    /// By dimension and what is done there.
-    messages: HashMap<(u8, Basic), Rc<Vec<Message>>>,
     /// By chunk and NPU: what it has received in the chunk's last stage so far, and in the one before.
     received: Vec<Vec<Vec<TransferId>>>,
     before: Vec<Vec<Vec<TransferId>>>,
@@ -172,7 +170,6 @@ impl<'a> Lowering<'a> {
             stages,
             layouts,
             builder,
-            messages: HashMap::new(),
             received: vec![vec![Vec::new(); npus as usize]; plan.orders.len()],
             before: vec![Vec::new(); plan.orders.len()],
             sent: vec![vec![Vec::new(); npus as usize]; plan.orders.len()],
@@ -183,44 +180,6 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// All steps of all stages that `run` serves, in the order in which links send them. Stages start
-    /// in the order of service; the steps of one are a latency apart, in which the next one sends.
-    fn moments(&mut self, run: &Run) -> Result<Vec<Moment>> {
-        let mut served: Vec<_> = run.spans.iter().flatten().collect();
-        served.sort_by_key(|span| span.start_ps);
-        let mut moments = Vec::new();
-        for (turn, span) in (0..).zip(served) {
-            let Span { chunk, stage: index, start_ps, .. } = *span;
-            let Some(&stage) = self.stages.get(chunk as usize).and_then(|stages| stages.get(index as usize)) else {
-                let what = format!("the run serves stage {index} of chunk {chunk}, which the plan does not have");
-                return Err(Error::new(Code::BadSpec, what));
-            };
-            let messages = self.messages(&stage);
-            let steps = messages.last().map_or(0, |message| message.step) + 1;
-            let size = |message: &Message| (message.blocks.len() * message.pieces.len()) as u64;
-            let (mut sent, all) = (0, messages.iter().map(size).sum::<u64>());
-            for of_step in messages.chunk_by(|one, next| one.step == next.step) {
-                let step = of_step[0].step;
-                let share =
-                    |time: Picos, part: u64, of: u64| (u128::from(time) * u128::from(part) / u128::from(of)) as Picos;
-                let after = share(stage.busy_ps, sent, all) + share(stage.latency_ps, step.into(), steps.into());
-                let at_ps = start_ps.saturating_add(after);
-                moments.push(Moment { at_ps, turn, step, chunk, stage: index });
-                sent += of_step.iter().map(size).sum::<u64>();
-            }
-        }
-        moments.sort_unstable();
-        Ok(moments)
-    }
-
-    /// The messages of a stage in one group.
-    fn messages(&mut self, stage: &Stage) -> Rc<Vec<Message>> {
-        let dimension = &self.expansion.topology.dimensions[usize::from(stage.dimension)];
-        let pieces = pieces(self.expansion);
-        let make = || Rc::new(basic::messages(dimension.shape, dimension.size as u32, stage.basic, pieces));
-        self.messages.entry((stage.dimension, stage.basic)).or_insert_with(make).clone()
-    }
-
     /// Whether a stage gathers what the next one adds to.
     fn is_added_to(&self, chunk: usize, index: usize) -> bool {
         let basic = |index: usize| self.stages[chunk].get(index).map(|stage| stage.basic);
@@ -228,7 +187,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Adds a step of a stage, after all that were added before.
-    fn add(&mut self, moment: &Moment) -> Result<()> {
+    fn add(&mut self, moment: &Moment, steps: &mut Steps) -> Result<()> {
         let (chunk, index) = (moment.chunk as usize, moment.stage as usize);
         let (stage, coordinates) = (self.stages[chunk][index], self.expansion.coordinates());
         let number = usize::from(stage.dimension);
@@ -244,7 +203,7 @@ impl<'a> Lowering<'a> {
         let added_to = self.is_added_to(chunk, index);
         let op = if stage.basic == Basic::Reduce { Op::Reduce } else { Op::Copy };
         let origins: Vec<u32> = coordinates.origins(number).collect();
-        let messages = self.messages(&stage);
+        let messages = steps.messages(&stage);
         for message in messages.iter().filter(|message| message.step == moment.step) {
             for &origin in &origins {
                 let npu = |place| coordinates.with(origin, number, place);

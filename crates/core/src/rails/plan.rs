@@ -30,9 +30,12 @@ pub struct Path {
 }
 
 impl Path {
-    /// `0, 1, .. dimensions - 1`.
-    pub fn ascending(dimensions: usize) -> Path {
-        Path { dimensions: std::array::from_fn(|index| index as u8), len: dimensions as u8 }
+    /// All dimensions, by [nearness](Dimension::nearness), of equally near ones as they are written.
+    pub fn nearest_first(topology: &Topology) -> Path {
+        let len = topology.dimensions.len() as u8;
+        let mut path = Path { dimensions: std::array::from_fn(|index| index as u8), len };
+        path.as_mut_slice().sort_by_key(|&number| topology.dimensions[usize::from(number)].nearness());
+        path
     }
 
     /// The dimension numbers.
@@ -125,7 +128,7 @@ impl Plan {
         if !(1..=MAX_CHUNKS).contains(&chunks) {
             return Err(Error::new(Code::BadSize, format!("{chunks} chunks: expected 1 to {MAX_CHUNKS}")));
         }
-        let path = Path::ascending(topology.dimensions.len());
+        let path = Path::nearest_first(topology);
         let plan = Plan { kind, bytes, offload, phased: false, orders: vec![Order::mirrored(path); chunks as usize] };
         for (number, dimension) in topology.dimensions.iter().enumerate() {
             let stage = plan.busy(dimension, Basic::Exchange, 1)

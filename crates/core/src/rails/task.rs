@@ -143,8 +143,8 @@ pub struct Task {
     pub sharing: u32,
     /// Whether switches reduce and multicast by themselves.
     pub offload: bool,
-    /// As [`Themis::fixed_delay`].
-    pub fixed_delay: bool,
+    /// What Themis is like.
+    pub themis: Themis,
     /// Seed of the search.
     pub seed: u64,
     /// What stands between memory and links.
@@ -202,8 +202,7 @@ impl Task {
             return (plan, queue);
         }
         let queue = self.queue.unwrap_or(policy.queue());
-        let themis = Themis { fixed_delay: self.fixed_delay };
-        policy.scheduler(themis, Search { queue, ..self.search() }).schedule(&self.topology, &mut plan);
+        policy.scheduler(self.themis, Search { queue, ..self.search() }).schedule(&self.topology, &mut plan);
         (plan, queue)
     }
 }
@@ -222,7 +221,7 @@ mod tests {
             chunks: Chunks::Endpoint,
             sharing: 1,
             offload: false,
-            fixed_delay: false,
+            themis: Themis::default(),
             seed: 1,
             endpoint: Endpoint::parse(endpoint).unwrap(),
         }

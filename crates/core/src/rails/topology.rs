@@ -3,6 +3,7 @@
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::{Dimension, DimensionShape, ace};
 use crate::units::{Picos, Rate, clip, parse_time};
+use std::cmp::Reverse;
 
 /// Most dimensions of a topology.
 pub const MAX_DIMENSIONS: usize = 8;
@@ -39,6 +40,11 @@ impl Dimension {
     /// If it has none of its own, which no dimension of a [`Topology`] is without.
     pub fn npu_latency(&self) -> Picos {
         self.latency.expect("a topology's dimensions have latencies")
+    }
+
+    /// What dimensions are sorted by, the nearest first: the fastest, of equally fast ones that with the least latency.
+    pub fn nearness(&self) -> (Reverse<Rate>, Picos) {
+        (Reverse(self.npu_rate()), self.npu_latency())
     }
 
     /// Kind and size, as in `sw8`.

@@ -296,6 +296,11 @@ impl Endpoint {
         }
     }
 
+    /// Until what has been handed over can be used.
+    pub fn delay(&self) -> Picos {
+        if let Endpoint::Ideal(ideal) = self { ideal.delay_ps } else { 0 }
+    }
+
     /// What computation has of the node while something is communicated (ACE, ISCA 2021, Table VI).
     pub fn left(&self) -> Left {
         let all = (1, 1);

@@ -225,6 +225,14 @@ impl System {
         }
     }
 
+    /// At which a link carries flits, in bytes per second.
+    pub fn effective_rate(&self, link: &Link) -> f64 {
+        match self.clock_ps {
+            Some(_) => self.packet.flit_bytes as f64 * 1e12 / self.flit_time(link) as f64,
+            None => self.rate_of(link).0 as f64,
+        }
+    }
+
     /// Rates of links that this system's clock rounds down: as written, and at which they carry flits, in bytes per
     /// second; each once, slowest first. Empty without a clock. O(links).
     pub fn rounded_rates(&self, links: &[Link]) -> Vec<(Rate, f64)> {
@@ -233,8 +241,7 @@ impl System {
             let rate = self.rate_of(link);
             let cycle_bytes = u128::from(rate.0) * u128::from(clock);
             let whole = (u128::from(self.packet.flit_bytes) * 1_000_000_000_000).is_multiple_of(cycle_bytes);
-            let carried = self.packet.flit_bytes as f64 * 1e12 / self.flit_time(link) as f64;
-            (!whole).then_some((rate, carried))
+            (!whole).then(|| (rate, self.effective_rate(link)))
         };
         let mut rates: Vec<_> = links.iter().filter_map(effective).collect();
         rates.sort_by_key(|&(rate, _)| rate);

@@ -5,6 +5,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::parameter::Choice;
+use antiphon_core::rails::scheduler::Themis;
 use antiphon_core::rails::{Chunks, Policy, Task, Topology};
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, Flight, Options, Order, simulate, simulate_flights};
@@ -154,7 +155,7 @@ fn stages_and_messages(specs: &[&str], endpoints: &[&str]) {
                 chunks: Chunks::Endpoint,
                 sharing: 1,
                 offload: false,
-                fixed_delay: false,
+                themis: Themis::default(),
                 seed: 0,
                 endpoint: Endpoint::parse(endpoint).unwrap(),
             };
@@ -162,7 +163,7 @@ fn stages_and_messages(specs: &[&str], endpoints: &[&str]) {
             let mut system = System::preset("ideal").unwrap();
             system.set("endpoint", endpoint).unwrap();
             system.set("flit_bytes", "1").unwrap();
-            let hierarchical = format!("hierarchical:chunks={},slices=1", bytes >> 16);
+            let hierarchical = format!("hierarchical:chunks={},slices=1,scheduler=phased", bytes >> 16);
             let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, &hierarchical).unwrap();
             let messages =
                 simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64;

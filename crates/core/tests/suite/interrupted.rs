@@ -6,6 +6,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::execute::{Execution, execute};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::formats::chakra;
+use antiphon_core::rails::scheduler::Themis;
 use antiphon_core::rails::{Chunks, Policy, Task, Topology};
 use antiphon_core::schedule::{Program, Schedule};
 use antiphon_core::simulate::{Fidelity, dynamic_energy, simulate};
@@ -92,7 +93,7 @@ fn rails_and_training() {
         chunks: Chunks::Count(2048),
         sharing: 1,
         offload: false,
-        fixed_delay: false,
+        themis: Themis::default(),
         seed: 1,
         endpoint: Endpoint::System,
     };

@@ -1,9 +1,11 @@
 //! Two levels, one truth: plans timed in stages; and lowered to messages, proven, executed on real numbers and
 //! timed packet by packet on the expanded fabric.
 
-use antiphon_core::collective::Kind;
+use antiphon_core::algorithm::build;
+use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::execute::check_by_execution;
+use antiphon_core::fabric::Fabric;
 use antiphon_core::parameter::Choice;
 use antiphon_core::rails::scheduler::{Baseline, Scheduler, Search, Themis};
 use antiphon_core::rails::{Expansion, Plan, Queue, Run, Topology, lower, prove_by_symmetry, run};
@@ -59,6 +61,30 @@ fn excess(topology: &Topology, plan: &Plan, queue: Queue, slices: u32) -> f64 {
         assert!((bytes as f64 - all).abs() < 0.01, "{bytes} {all}");
     }
     100.0 * (result.time_ps as f64 / timed.time_ps as f64 - 1.0)
+}
+
+/// A topology and the fabric of the same name go through their dimensions in one order, the nearest first, however they are written.
+#[test]
+fn one_order_of_dimensions() {
+    for (spec, fabric) in [
+        ("ace:4x4x4", "ace:4x4x4"),
+        ("ace:2x4x3", "ace:2x4x3"),
+        ("ring4@400/500ns,ring4@3200/90ns", "torus:4x4@25/500ns+200/90ns"),
+        ("ring4@3200/90ns,ring4@400/500ns", "torus:4x4@25/500ns+200/90ns"),
+    ] {
+        let topology = Topology::parse(spec).unwrap();
+        let plan = scheduled(&topology, Kind::AllReduce, 64 << 20, 32, &Baseline);
+        let stages = run(&topology, &plan, Queue::Fifo, 1).time_ps as f64;
+        let (fabric, system) = (Fabric::parse(fabric).unwrap(), system(4096));
+        let expansion = Expansion::of(&fabric, &system).unwrap();
+        let rates: Vec<_> = expansion.topology.dimensions.iter().map(|each| each.npu_rate()).collect();
+        assert!(rates.is_sorted_by(|near, far| near >= far), "{spec}: {rates:?}");
+        let spec = "hierarchical:scheduler=baseline,chunks=32";
+        let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), 64 << 20, spec).unwrap();
+        let time = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64;
+        println!("{}: {time} {stages}", fabric.name);
+        assert!((time / stages - 1.0).abs() < 0.03, "{}: {time} {stages}", fabric.name);
+    }
 }
 
 const SCHEDULERS: [&str; 5] = ["baseline fifo", "themis fifo", "themis scf", "themis tail", "search tail"];

@@ -3,6 +3,7 @@
 use antiphon_core::collective::Kind;
 use antiphon_core::parameter::Choice;
 use antiphon_core::rails::advise::advise;
+use antiphon_core::rails::scheduler::Themis;
 use antiphon_core::rails::{Chunks, Policy, Queue, Task, Topology};
 use antiphon_core::system::Endpoint;
 use antiphon_core::units::Picos;
@@ -45,7 +46,7 @@ fn search(topology: &Topology, kind: Kind, bytes: u64, chunks: u32) -> Task {
         chunks,
         sharing: 1,
         offload: false,
-        fixed_delay: false,
+        themis: Themis::default(),
         seed: 1,
         endpoint,
     }
@@ -59,8 +60,13 @@ fn time(task: &Task) -> Picos {
 fn best_other(search: &Task) -> Picos {
     let queues = Queue::ALL.iter().map(|(_, queue)| Some(*queue));
     let others = [(Policy::Baseline, false), (Policy::Themis, false), (Policy::Themis, true)];
-    let tasks = queues
-        .flat_map(|queue| others.map(|(policy, fixed_delay)| Task { policy, fixed_delay, queue, ..search.clone() }));
+    let of = |(policy, fixed_delay), queue| Task {
+        policy,
+        themis: Themis { fixed_delay, ..Themis::default() },
+        queue,
+        ..search.clone()
+    };
+    let tasks = queues.flat_map(|queue| others.map(|other| of(other, queue)));
     tasks.map(|task| time(&task)).min().unwrap()
 }
 

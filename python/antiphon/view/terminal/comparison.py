@@ -100,7 +100,7 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         )
         console.print(note, soft_wrap=True)
     if comparison.runs:
-        _print_rounding(console, comparison.runs[0])
+        _print_platform(console, comparison.runs[0])
         print_unknown(console, comparison.runs[0].energy)
     _print_refusals(console, comparison.collective, comparison.refused)
 
@@ -166,7 +166,7 @@ def print_run(run: antiphon.Run, fabric: antiphon.Fabric) -> None:
             f"{links['packets'][link]:,}",
         )
     console.print(table)
-    _print_rounding(console, run)
+    _print_platform(console, run)
     print_unknown(console, run.energy)
 
 
@@ -251,9 +251,9 @@ def _print_refusals(console: Console, collective: str, refused: Sequence[antipho
             console.print(f"  {', '.join(names)}: {reason}", style="dim", soft_wrap=True)
 
 
-def _print_rounding(console: Console, run: antiphon.Run) -> None:
-    if run.rounding:
-        console.print(run.rounding, style="dim", soft_wrap=True)
+def _print_platform(console: Console, run: antiphon.Run) -> None:
+    for note in filter(None, (run.rounding, run.replaced)):
+        console.print(note, style="dim", soft_wrap=True)
 
 
 def _bound_of(run: antiphon.Run) -> str:

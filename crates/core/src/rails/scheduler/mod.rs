@@ -9,7 +9,7 @@ pub(super) mod timing;
 
 pub use baseline::Baseline;
 pub use phased::Phased;
-pub use search::Search;
+pub use search::{STAGES, Search};
 pub use themis::Themis;
 
 use super::plan::Plan;

@@ -126,7 +126,8 @@ impl Search {
     ) -> Vec<Found> {
         let mut starts: Vec<Found> = Vec::new();
         // The best first, so that the others are soon known to be slower.
-        let schedulers: [&dyn Scheduler; 4] = [&Split, &Themis::default(), &Themis { fixed_delay: true }, &Baseline];
+        let schedulers: [&dyn Scheduler; 4] =
+            [&Split, &Themis::default(), &Themis { fixed_delay: true, ..Themis::default() }, &Baseline];
         for scheduler in schedulers {
             let mut plan = plan.clone();
             scheduler.schedule(topology, &mut plan);

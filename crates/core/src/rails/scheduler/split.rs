@@ -32,7 +32,7 @@ impl Scheduler for Split {
         let halves = if plan.kind == Kind::AllReduce { 2 } else { 1 };
         for order in &mut plan.orders {
             for half in 0..halves {
-                let mut path = Path::ascending(count);
+                let mut path = Path::nearest_first(topology);
                 // The same time is more bytes where the rate is high.
                 let key = |number: u8| {
                     (Reverse(level[usize::from(number)]), ahead[usize::from(number)] / rates[usize::from(number)])

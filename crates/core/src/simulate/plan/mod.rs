@@ -488,11 +488,7 @@ impl<'a> Plan<'a> {
 
 /// From the arrival of a message to the start of what waited for it.
 pub fn hand_off(system: &System) -> Picos {
-    match system.endpoint {
-        Endpoint::System => system.hand_off(),
-        Endpoint::Ideal(ideal) => ideal.delay_ps,
-        Endpoint::Npu(_) | Endpoint::Ace(_) => 0,
-    }
+    system.hand_off() + system.endpoint.delay()
 }
 
 /// Checks a flight, one of so many, against a fabric.

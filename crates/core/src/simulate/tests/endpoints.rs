@@ -26,6 +26,24 @@ fn ideal_is_a_cycle_late() {
     assert_eq!(reduce_scatter("ideal:chunk=128KiB", 81_920), [4_096_000 + 100_000 + 803; 2]);
 }
 
+/// The step of a machine costs as much at any of them, and for flits less by what routers take.
+#[test]
+fn the_hand_off_of_a_system_stays() {
+    let fabric = Fabric::parse("ring:2@10/100ns").unwrap();
+    let collective = Collective::new(Kind::ReduceScatter);
+    for endpoint in ["ideal", "npu", "ace"] {
+        for (fidelity, key) in [(Fidelity::Packet, "hand_off_ns"), (Fidelity::Flit, "router_hand_off_ns")] {
+            let time = |ns: &str| {
+                let mut system = system(endpoint);
+                system.set(key, ns).unwrap();
+                let schedule = algorithm::build(&fabric, &system, collective, 81_920, "direct:chunk=64KiB").unwrap();
+                simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps
+            };
+            assert_eq!(time("12400"), time("0") + 12_400_000, "{endpoint} {fidelity:?}");
+        }
+    }
+}
+
 #[test]
 fn an_npu_reads_twice_what_is_added() {
     // 8,192 ns to read, 81.92 on the bus, then the link.

@@ -17,9 +17,9 @@ use crate::simulate::Fidelity;
 use crate::simulate::clock::Ticks;
 use crate::simulate::endpoints::{Carrier, Endpoints};
 use crate::simulate::flight::Ranking;
-use crate::simulate::plan::{self, Plan};
+use crate::simulate::plan::Plan;
 use crate::simulate::recorder::Traffic;
-use crate::system::{Endpoint, RouterModel, Switching, System};
+use crate::system::{RouterModel, Switching, System};
 use crate::units::Picos;
 
 /// Refuses what the network could not carry.
@@ -31,10 +31,7 @@ fn check(plan: &Plan) -> Result<()> {
 
 /// From the arrival of a message to the start of what waited for it.
 pub fn hand_off(system: &System) -> Picos {
-    match system.endpoint {
-        Endpoint::System => system.router.hand_off_ps,
-        _ => plan::hand_off(system),
-    }
+    system.router.hand_off_ps + system.endpoint.delay()
 }
 
 /// See the module: the network behind the interfaces of all ranks.
