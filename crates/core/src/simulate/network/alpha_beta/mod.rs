@@ -1,7 +1,6 @@
-//! Alpha-beta fidelity: whole messages, each link serving its messages in schedule order.
+//! Alpha-beta fidelity: whole messages, each link serving its messages as they come.
 //!
-//! A message takes its links' latencies, one flit a link, and its size over the slowest rate (cut-through). The order
-//! on links being given, a message is timed all along its route as soon as those before it on its links are. Ranks do
+//! A message takes its links' latencies, one flit a link, and its size over the slowest rate (cut-through). Ranks do
 //! what they do at every fidelity (`endpoints`), with an interface for every outgoing link: network interfaces
 //! and step order of ranks are not modelled. O(messages * (hops + dependencies)), and a logarithm of
 //! the messages under way.
@@ -31,24 +30,20 @@ pub struct AlphaBeta<'a> {
     /// Messages in every interface.
     queued: Vec<u32>,
     ranking: Ranking,
-    /// Whether links serve messages as they come, since ranks have an order of their own.
-    any_order: bool,
     /// When which interfaces are left next; of simultaneous events these come first.
     departures: Agenda<u32>,
     /// When messages leave every interface: their transfers and chunks.
     leaving: Vec<VecDeque<(Ticks, TransferId, u64)>>,
     /// Other events to come.
     agenda: Agenda<Event>,
-    /// Messages on their way, between calls none.
-    moving: Vec<Message>,
     /// Messages timed to the end of their routes, of several links or none; the ranks not told yet.
     arrivals: Vec<(TransferId, u64, Ticks)>,
 }
 
-/// What is to happen at a link that several flights use.
+/// What is to happen at a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// It is free.
+    /// It is free; of links that several flights use.
     Free { link: u32 },
     /// A message has come to it.
     Come { link: u32, message: Message },
@@ -65,11 +60,10 @@ impl Carrier for AlphaBeta<'_> {
 
     fn send(&mut self, transfer: TransferId, chunk: u64, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
-        let turn = (job.phase, self.plan.slot(job, chunk), transfer);
         if !job.hops.is_empty() {
             self.queued[interface as usize] += 1;
         }
-        self.carry(Message { turn, hop: 0, interface, head: now, tail: now });
+        self.carry(Message { head: now, transfer, chunk, hop: 0, interface, tail: now });
         now
     }
 
@@ -90,11 +84,9 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             links: Link::all(plan),
             queued: vec![0; endpoints.interfaces()],
             ranking: endpoints.ranking().clone(),
-            any_order: plan.units.is_some(),
             departures: Agenda::new(),
             leaving: vec![VecDeque::new(); endpoints.interfaces()],
             agenda: Agenda::new(),
-            moving: vec![],
             arrivals: vec![],
         })
     }
@@ -109,12 +101,15 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             self.depart(interface, now, endpoints);
         } else {
             let Some((now, event)) = self.agenda.pop() else { return };
-            let (Event::Free { link } | Event::Come { link, .. }) = event;
-            if let Event::Come { message, .. } = event {
-                let flight = self.plan.jobs[message.turn.2 as usize].flight;
-                self.links[link as usize].wait(flight, message);
+            match event {
+                Event::Come { link, message } if !self.ranking.is_shared(link) => self.cross(link, message),
+                Event::Come { link, message } => {
+                    let rank = self.ranking.of(self.plan.jobs[message.transfer as usize].flight);
+                    self.links[link as usize].waiting.push(Reverse((rank, message)));
+                    self.serve(link, now);
+                }
+                Event::Free { link } => self.serve(link, now),
             }
-            self.serve(link, now);
         }
         self.after_ranks(endpoints);
     }
@@ -145,56 +140,33 @@ impl AlphaBeta<'_> {
         endpoints.departed(interface, now, self);
     }
 
-    /// Times a message, and those that waited for it, as far as the order on their links allows.
+    /// A message comes to the next link of its route, or to its end.
     fn carry(&mut self, message: Message) {
-        self.moving.push(message);
-        self.carry_on();
-    }
-
-    /// The same of all that are moving.
-    fn carry_on(&mut self) {
-        let plan = self.plan;
-        while let Some(message) = self.moving.pop() {
-            let (_, slot, id) = message.turn;
-            let Some(&link) = plan.route(&plan.jobs[id as usize]).get(message.hop as usize) else {
-                self.arrivals.push((id, plan.chunk(&plan.jobs[id as usize], slot), message.tail));
-                continue;
-            };
-            if self.any_order || self.ranking.is_shared(link) {
-                // Which flight goes first is known when it comes.
-                self.agenda.push(message.head, Event::Come { link, message });
-                continue;
-            }
-            let flight = plan.jobs[id as usize].flight;
-            let share = self.links[link as usize].of(flight);
-            if !share.turn_of(message.turn, plan) {
-                share.waiting.push(Reverse(message));
-                continue;
-            }
-            let mut served = Some(message);
-            while let Some(message) = served {
+        let Message { transfer, chunk, head, tail, .. } = message;
+        match self.plan.route(&self.plan.jobs[transfer as usize]).get(message.hop as usize) {
+            None => self.arrivals.push((transfer, chunk, tail)),
+            Some(&link) if self.links[link as usize].is_from_one && !self.ranking.is_shared(link) => {
                 self.cross(link, message);
-                served = self.links[link as usize].of(flight).take(plan);
             }
+            Some(&link) => self.agenda.push(head, Event::Come { link, message }),
         }
     }
 
     /// Serves the next message on a link that several flights use, if it is free.
     fn serve(&mut self, link: u32, now: Ticks) {
-        if self.links[link as usize].free_at > now {
+        let at = &mut self.links[link as usize];
+        if at.free_at > now {
             return;
         }
-        let next = self.links[link as usize].next(self.plan, self.any_order, |flight| self.ranking.of(flight));
-        if let Some(message) = next {
+        if let Some(Reverse((_, message))) = at.waiting.pop() {
             self.cross(link, message);
             self.agenda.push(self.links[link as usize].free_at, Event::Free { link });
-            self.carry_on();
         }
     }
 
     /// A message crosses a link, and moves on if its route does.
     fn cross(&mut self, link: u32, message: Message) {
-        let (plan, (_, slot, id)) = (self.plan, message.turn);
+        let (plan, id) = (self.plan, message.transfer);
         let job = &plan.jobs[id as usize];
         let (flit, latency) = (plan.flit[link as usize], plan.latency[link as usize]);
         let free_at = &mut self.links[link as usize].free_at;
@@ -204,7 +176,7 @@ impl AlphaBeta<'_> {
         self.traffic.transmitted(link, Some(id), start, end);
         if message.hop == 0 {
             let leaving = &mut self.leaving[message.interface as usize];
-            leaving.push_back((end, id, plan.chunk(job, slot)));
+            leaving.push_back((end, id, message.chunk));
             if leaving.len() == 1 {
                 self.departures.push(end, message.interface);
             }
@@ -217,6 +189,6 @@ impl AlphaBeta<'_> {
         let tail = if message.hop == 0 { end } else { end.max(message.tail + flit) };
         // The next link starts when the first flit is there.
         let (head, tail) = (start + latency + flit, tail + latency);
-        self.moving.push(Message { hop: message.hop + 1, head, tail, ..message });
+        self.carry(Message { hop: message.hop + 1, head, tail, ..message });
     }
 }

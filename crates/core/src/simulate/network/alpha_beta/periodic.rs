@@ -1,51 +1,36 @@
-//! What of the network's state decides the future, and how far a period of it reaches.
+//! What of the network's state decides the future.
 
-use super::AlphaBeta;
-use super::Event;
-use super::link::{Message, Share};
+use super::link::Message;
+use super::{AlphaBeta, Event};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::endpoints::Endpoints;
-use crate::simulate::period::{Recurrent, order_ahead};
+use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
-use crate::simulate::turns::Turn;
 use std::cmp::Reverse;
 
-impl AlphaBeta<'_> {
-    /// A turn without the chunk that its transfer is at: how many chunks it is behind, or before, which wraps.
-    fn behind(&self, endpoints: &Endpoints, (_, slot, id): Turn) -> [u64; 2] {
-        [id.into(), endpoints.behind(id, self.plan.chunk(&self.plan.jobs[id as usize], slot))]
+impl Message {
+    /// What of it decides the future.
+    fn words(&self, endpoints: &Endpoints, now: Ticks) -> [u64; 5] {
+        let place = u64::from(self.hop) << 32 | u64::from(self.interface);
+        let behind = endpoints.behind(self.transfer, self.chunk);
+        [self.transfer.into(), behind, place, self.head.wrapping_sub(now), self.tail.wrapping_sub(now)]
     }
 
-    /// What of a message decides the future.
-    fn words(
-        &self,
-        endpoints: &Endpoints,
-        Message { turn, hop, interface, head, tail }: Message,
-        now: Ticks,
-    ) -> [u64; 5] {
-        let place = (hop as u64) << 32 | interface as u64;
-        let [id, behind] = self.behind(endpoints, turn);
-        [id, behind, place, head.wrapping_sub(now), tail.wrapping_sub(now)]
+    /// The same later by `by`, and `chunks` further of each transfer.
+    fn later(self, by: Ticks, chunks: &[u64]) -> Message {
+        let chunk = self.chunk + chunks[self.transfer as usize];
+        Message { head: self.head + by, tail: self.tail + by, chunk, ..self }
     }
 }
 
 impl Recurrent for AlphaBeta<'_> {
     fn write_state(&self, now: Ticks, endpoints: &Endpoints, state: &mut Vec<u64>) {
         for link in &self.links {
-            for share in &link.flights {
-                state.push((share.turns.unserved() as u64) << 32 | share.waiting.len() as u64);
-            }
-            state.push(link.free_at.saturating_sub(now));
-            for share in &link.flights {
-                for next in share.turns.next() {
-                    state.push(next.len() as u64);
-                    state.extend(next.iter().flat_map(|&turn| self.behind(endpoints, turn)));
-                }
-                let mut waiting: Vec<Message> = share.waiting.iter().map(|&Reverse(message)| message).collect();
-                waiting.sort_unstable();
-                state.extend(waiting.into_iter().flat_map(|message| self.words(endpoints, message, now)));
-            }
+            state.extend([link.waiting.len() as u64, link.free_at.saturating_sub(now)]);
+            let mut waiting: Vec<_> = link.waiting.iter().map(|&Reverse(ranked)| ranked).collect();
+            waiting.sort_unstable();
+            state.extend(waiting.iter().flat_map(|(_, message)| message.words(endpoints, now)));
         }
         for leaving in &self.leaving {
             state.push(leaving.len() as u64);
@@ -59,7 +44,7 @@ impl Recurrent for AlphaBeta<'_> {
                 Event::Free { link } => state.push(1 << 32 | link as u64),
                 Event::Come { link, message } => {
                     state.push(2 << 32 | link as u64);
-                    state.extend(self.words(endpoints, message, now));
+                    state.extend(message.words(endpoints, now));
                 }
             }
         }
@@ -67,21 +52,13 @@ impl Recurrent for AlphaBeta<'_> {
     }
 
     fn delay(&mut self, by: Ticks, chunks: &[u64]) {
-        let stride = |id: TransferId| self.plan.kind_of(id).stride;
-        let later = |turn: &mut Turn| turn.1 += chunks[turn.2 as usize] * stride(turn.2);
-        let delayed = |mut message: Message| {
-            later(&mut message.turn);
-            Message { head: message.head + by, tail: message.tail + by, ..message }
-        };
         for link in &mut self.links {
             link.free_at += by;
-            for share in &mut link.flights {
-                share.turns.skip(chunks, self.plan);
-                share.waiting = share.waiting.drain().map(|Reverse(message)| Reverse(delayed(message))).collect();
-            }
+            let later = |Reverse((rank, message)): Reverse<(u64, Message)>| Reverse((rank, message.later(by, chunks)));
+            link.waiting = link.waiting.drain().map(later).collect();
         }
         let event = |event| match event {
-            Event::Come { link, message } => Event::Come { link, message: delayed(message) },
+            Event::Come { link, message } => Event::Come { link, message: message.later(by, chunks) },
             free => free,
         };
         self.departures.replace(|at, interface| (at + by, interface));
@@ -90,14 +67,6 @@ impl Recurrent for AlphaBeta<'_> {
             *chunk += chunks[*id as usize];
         });
         self.agenda.replace(|at, what| (at + by, event(what)));
-    }
-
-    fn periods_ahead(&self, moved: &[u64]) -> u64 {
-        let of_flight = |share: &Share| {
-            let turns: Vec<Turn> = share.turns.iter(self.plan).collect();
-            order_ahead(&turns, moved, self.plan)
-        };
-        self.links.iter().flat_map(|link| &link.flights).map(of_flight).min().unwrap_or(u64::MAX)
     }
 
     fn traffic(&mut self) -> &mut Traffic {
