@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
-    /// Whole messages: latency plus size over rate, as they come to a link.
+    /// Whole messages: latency plus size over rate, of those that have come to a link the first in schedule order.
     AlphaBeta,
     /// Packets with headers, FIFO links, network interfaces of finite depth.
     Packet,

@@ -26,6 +26,11 @@ pub trait Recurrent: Carrier {
     /// Makes everything happen later by `by`, and `chunks` further of each transfer.
     fn delay(&mut self, by: Ticks, chunks: &[u64]);
 
+    /// For how many more periods, in each of which `moved` chunks of each transfer start, its own order stays.
+    fn periods_ahead(&self, _endpoints: &Endpoints, _moved: &[u64]) -> u64 {
+        u64::MAX
+    }
+
     /// What it records.
     fn traffic(&mut self) -> &mut Traffic;
 }
@@ -177,7 +182,8 @@ impl Periods {
         let moved: Vec<u64> = endpoints.started().zip(&trial.started).map(|(now, before)| now - before).collect();
         let period = now - trial.start;
         let in_time = until.saturating_sub(now).checked_div(period).unwrap_or(0);
-        let ahead = if same { endpoints.periods_ahead(&moved) } else { 0 };
+        let ahead = || endpoints.periods_ahead(&moved).min(network.periods_ahead(endpoints, &moved));
+        let ahead = if same { ahead() } else { 0 };
         let periods = ahead.min(in_time);
         if periods > 0 {
             let chunks: Vec<u64> = moved.iter().map(|moved| periods * moved).collect();

@@ -27,6 +27,17 @@ fn tto() -> System {
     System::preset("tto").unwrap()
 }
 
+/// A link does not wait for a message that comes late, though it is before others in schedule order.
+#[test]
+fn a_late_message_holds_up_no_other() {
+    let star = Fabric::parse("switch:3").unwrap();
+    // From rank 0, when it has something, and in a later step from rank 2, which has it from the beginning.
+    let schedule = transfers(&star, 8192, &[(Op::Copy, 2, 0, 0), (Op::Copy, 0, 1, 1), (Op::Copy, 2, 1, 2)]);
+    // A flit takes 21 ns. The last message leaves rank 2 second, and the one before has to wait for it at the switch.
+    let last_leaves = 2 * 357 + 21;
+    assert_eq!(time_ps(&star, &schedule, &tto(), Fidelity::AlphaBeta), (last_leaves + 357 + 12) * 1000);
+}
+
 /// Times to the picosecond of what waits for more than data: when each rank of three in a line is done.
 #[test]
 fn exact_times_of_waits() {
@@ -521,8 +532,9 @@ fn fidelities_agree_where_no_routes_or_interfaces_are_shared() {
                 // Where several messages wait for one link or to be added, which is ready first may differ.
                 let agree =
                     single && schedule.endpoint.issue == Issue::Links && !["hierarchical", "optimal"].contains(&name);
-                // Where links or interfaces are shared, alpha-beta does not see the queues.
-                let range = if agree { 0.999..=1.001 } else { 0.7..=1.01 };
+                // Where links or interfaces are shared, alpha-beta has no queues of interfaces, and whole messages wait for each
+                // other where packets take turns.
+                let range = if agree { 0.999..=1.001 } else { 0.7..=1.22 };
                 assert!(range.contains(&(alpha_beta / packet)), "{name} on {spec}: {alpha_beta} and {packet}");
                 if bytes == 1 << 20 {
                     let flit = time_ps(&fabric, &schedule, &tto(), Fidelity::Flit) as f64;

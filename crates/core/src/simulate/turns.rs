@@ -106,11 +106,6 @@ impl Turns {
         Some(turn)
     }
 
-    /// First chunks that are still to come.
-    pub fn unserved(&self) -> usize {
-        self.first.len() + usize::from(self.head.is_some())
-    }
-
     /// Chunks further on, of every stride.
     pub fn next(&self) -> impl Iterator<Item = &VecDeque<Turn>> {
         self.next.iter().map(|(_, turns)| turns)

@@ -1,24 +1,23 @@
-//! A link that serves messages in the order in which they come; of several flights first those of the one that goes first.
+//! A link that serves, of the messages that have come, that of the flight that goes first, and of its messages the first in
+//! schedule order.
 
-use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
+use crate::simulate::turns::Turn;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A message in front of a link. Of those that come at once, that of the lowest transfer goes first.
+/// A message in front of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Message {
-    /// When its first flit comes here.
-    pub head: Ticks,
-    /// What it carries.
-    pub transfer: TransferId,
-    /// See `transfer`.
-    pub chunk: u64,
+    /// Its place in schedule order.
+    pub turn: Turn,
     /// Links it has crossed.
     pub hop: u32,
     /// Where it came from.
     pub interface: u32,
+    /// When its first flit comes here.
+    pub head: Ticks,
     /// When its last flit comes here.
     pub tail: Ticks,
 }
@@ -28,9 +27,9 @@ pub struct Message {
 pub struct Link {
     /// When what it has served is through.
     pub free_at: Ticks,
-    /// Whether messages come from one interface only: then they come in the order in which they are sent.
+    /// Whether messages come from one interface only, which sends them in schedule order.
     pub is_from_one: bool,
-    /// Messages that have come, and the ranks of their flights, where several flights use it.
+    /// Messages that have come, and the ranks of their flights.
     pub waiting: BinaryHeap<Reverse<(u64, Message)>>,
 }
 

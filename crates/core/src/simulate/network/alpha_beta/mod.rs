@@ -1,4 +1,4 @@
-//! Alpha-beta fidelity: whole messages, each link serving its messages as they come.
+//! Alpha-beta fidelity: whole messages; a link serves, of those that have come, the first in schedule order.
 //!
 //! A message takes its links' latencies, one flit a link, and its size over the slowest rate (cut-through). Ranks do
 //! what they do at every fidelity (`endpoints`), with an interface for every outgoing link: network interfaces
@@ -40,10 +40,10 @@ pub struct AlphaBeta<'a> {
     arrivals: Vec<(TransferId, u64, Ticks)>,
 }
 
-/// What is to happen at a link.
+/// What is to happen at a link of several interfaces or flights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// It is free; of links that several flights use.
+    /// It is free.
     Free { link: u32 },
     /// A message has come to it.
     Come { link: u32, message: Message },
@@ -60,10 +60,11 @@ impl Carrier for AlphaBeta<'_> {
 
     fn send(&mut self, transfer: TransferId, chunk: u64, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
+        let turn = (job.phase, self.plan.slot(job, chunk), transfer);
         if !job.hops.is_empty() {
             self.queued[interface as usize] += 1;
         }
-        self.carry(Message { head: now, transfer, chunk, hop: 0, interface, tail: now });
+        self.carry(Message { turn, hop: 0, interface, head: now, tail: now });
         now
     }
 
@@ -101,15 +102,12 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             self.depart(interface, now, endpoints);
         } else {
             let Some((now, event)) = self.agenda.pop() else { return };
-            match event {
-                Event::Come { link, message } if !self.ranking.is_shared(link) => self.cross(link, message),
-                Event::Come { link, message } => {
-                    let rank = self.ranking.of(self.plan.jobs[message.transfer as usize].flight);
-                    self.links[link as usize].waiting.push(Reverse((rank, message)));
-                    self.serve(link, now);
-                }
-                Event::Free { link } => self.serve(link, now),
+            let (Event::Free { link } | Event::Come { link, .. }) = event;
+            if let Event::Come { message, .. } = event {
+                let rank = self.ranking.of(self.plan.jobs[message.turn.2 as usize].flight);
+                self.links[link as usize].waiting.push(Reverse((rank, message)));
             }
+            self.serve(link, now);
         }
         self.after_ranks(endpoints);
     }
@@ -142,17 +140,18 @@ impl AlphaBeta<'_> {
 
     /// A message comes to the next link of its route, or to its end.
     fn carry(&mut self, message: Message) {
-        let Message { transfer, chunk, head, tail, .. } = message;
-        match self.plan.route(&self.plan.jobs[transfer as usize]).get(message.hop as usize) {
-            None => self.arrivals.push((transfer, chunk, tail)),
+        let (_, slot, id) = message.turn;
+        let job = &self.plan.jobs[id as usize];
+        match self.plan.route(job).get(message.hop as usize) {
+            None => self.arrivals.push((id, self.plan.chunk(job, slot), message.tail)),
             Some(&link) if self.links[link as usize].is_from_one && !self.ranking.is_shared(link) => {
                 self.cross(link, message);
             }
-            Some(&link) => self.agenda.push(head, Event::Come { link, message }),
+            Some(&link) => self.agenda.push(message.head, Event::Come { link, message }),
         }
     }
 
-    /// Serves the next message on a link that several flights use, if it is free.
+    /// Serves the next message on a link, if it is free.
     fn serve(&mut self, link: u32, now: Ticks) {
         let at = &mut self.links[link as usize];
         if at.free_at > now {
@@ -166,7 +165,7 @@ impl AlphaBeta<'_> {
 
     /// A message crosses a link, and moves on if its route does.
     fn cross(&mut self, link: u32, message: Message) {
-        let (plan, id) = (self.plan, message.transfer);
+        let (plan, (_, slot, id)) = (self.plan, message.turn);
         let job = &plan.jobs[id as usize];
         let (flit, latency) = (plan.flit[link as usize], plan.latency[link as usize]);
         let free_at = &mut self.links[link as usize].free_at;
@@ -176,7 +175,7 @@ impl AlphaBeta<'_> {
         self.traffic.transmitted(link, Some(id), start, end);
         if message.hop == 0 {
             let leaving = &mut self.leaving[message.interface as usize];
-            leaving.push_back((end, id, message.chunk));
+            leaving.push_back((end, id, plan.chunk(job, slot)));
             if leaving.len() == 1 {
                 self.departures.push(end, message.interface);
             }
