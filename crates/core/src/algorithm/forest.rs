@@ -59,8 +59,8 @@ pub(super) fn trees(request: &Request) -> Result<Vec<Vec<Tree>>> {
         return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
     }
     let packings = packings(request.fabric.ranks(), &edges, &links, tree::most(request));
-    let mut planter = Planter::new(request.fabric, request.system);
-    Ok(packings.iter().map(|packing| planter.plant_all(packing)).collect())
+    let planted = |packing| Planter::new(request.fabric, request.system).plant_all(packing);
+    Ok(packings.iter().map(planted).collect())
 }
 
 /// A tree as the parents of all ranks.
