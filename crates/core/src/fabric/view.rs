@@ -27,7 +27,7 @@ impl View {
     ///
     /// # Errors
     /// As [`Fabric::new`].
-    pub(super) fn new(whole: Fabric, shape: Shape, ranks: Vec<u32>, keep: impl Fn(LinkId) -> bool) -> Result<View> {
+    pub(crate) fn new(whole: Fabric, shape: Shape, ranks: Vec<u32>, keep: impl Fn(LinkId) -> bool) -> Result<View> {
         let mut numbers = vec![None; whole.ranks()];
         for (number, &rank) in (0..).zip(&ranks) {
             numbers[rank as usize] = Some(number);

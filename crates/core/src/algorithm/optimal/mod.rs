@@ -5,6 +5,7 @@
 mod before;
 mod credits;
 mod equal;
+mod parts;
 mod paths;
 mod rivals;
 mod stages;

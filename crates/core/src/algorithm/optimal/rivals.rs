@@ -1,8 +1,9 @@
-//! Rivals of a schedule that rates do not decide: fewer trees, and what other algorithms do on the same fabric.
+//! Rivals of a schedule that rates do not decide: fewer trees, and what other algorithms do on the same fabric and on its parts.
 //!
 //! Where there is little data it counts how many steps there are, and behind switches, where packets queue, how many trees. Who waits for
 //! whom is in no estimate. So all are simulated until one is near the bound.
 
+use super::parts::Part;
 use super::stages::Stages;
 use super::{FEW_RANKS, OPTIONS, has_queues, is_even, own};
 use crate::algorithm::hierarchical::Hierarchical;
@@ -47,11 +48,14 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
     let rates = known.volume_ps.max(known.cut_ps).max(known.strength_ps.unwrap_or(0));
     let least = rates.max(known.latency_ps);
     let is_near = |soonest: &Soonest| soonest.time_ps() <= least + least / NEAR;
-    let build = |algorithm: &dyn Algorithm, options: &str, build: &dyn Fn(&Request) -> Result<Schedule>| {
+    let build_on = |fabric, algorithm: &dyn Algorithm, options: &str, build: &dyn Fn(&Request) -> Result<Schedule>| {
         let info = algorithm.info();
         let options = Options::parse(info.name, options, info.options)?;
         let Request { spec, watch, .. } = *request;
         build(&Request { fabric, system, collective, bytes, matrix: None, spec, options, watch })
+    };
+    let build = |algorithm: &dyn Algorithm, options: &str, build: &dyn Fn(&Request) -> Result<Schedule>| {
+        build_on(fabric, algorithm, options, build)
     };
     let few_trees = ranks <= FEW_RANKS && collective.kind != Kind::AllToAll && has_queues(request);
     for options in FEWER.into_iter().filter(|_| few_trees) {
@@ -71,6 +75,18 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
         let is_small = ranks <= MOST_RANKS || info.name == Hierarchical.info().name;
         if is_other && is_small && !is_near(&soonest) {
             take(&mut soonest, build(algorithm, "", &|request| algorithm.build(request)))?;
+        }
+    }
+    for part in Part::all(request).iter().filter(|_| ranks <= FEW_RANKS) {
+        for algorithm in ALL.iter().filter(|algorithm| algorithm.info().collectives.contains(&collective.kind)) {
+            if is_near(&soonest) {
+                break;
+            }
+            let plan = |request: &Request| match algorithm.plans() {
+                true => Ok(own(request)?.0),
+                false => algorithm.build(request),
+            };
+            take(&mut soonest, build_on(part.fabric(), *algorithm, "", &plan).map(|built| part.on_whole(built)))?;
         }
     }
     Ok(soonest.into_schedule())
