@@ -24,7 +24,7 @@ const MOST_TRANSFERS: usize = 1 << 20;
 /// Nothing is looked for that saves less than this part of the time.
 const NEAR: u64 = 100;
 /// Numbers of trees that are fewer.
-const FEWER: [&str; 3] = ["trees=2", "trees=1", "trees=4"];
+const FEWER: [&str; 5] = ["trees=2", "trees=1", "trees=4", "trees=8", "trees=16"];
 
 /// A schedule, or the rival that is soonest through if one is sooner.
 ///
