@@ -15,6 +15,7 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
     let mut dropped = vec![false; intact.links.len()];
     let mut dead = vec![false; intact.nodes.len()];
     let mut excluded = dead.clone();
+    let mut slowed_links = HashSet::new();
     let mut same_structure = true;
     for item in items {
         let place = |error: Error| error.at(format_args!("fabric '{}': '{}'", intact.name, clip(item)));
@@ -28,6 +29,10 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
             }
             "slow" => {
                 let (ids, permille) = slowed(&intact, value).map_err(place)?;
+                // One way after both is meant; the same twice is not.
+                if !slowed_links.insert(ids.clone()) {
+                    return Err(place(bad("these links are slowed twice; give one factor")));
+                }
                 for id in ids {
                     intact.links[id as usize].speed_permille = permille;
                 }
@@ -215,6 +220,7 @@ mod tests {
             ("mesh:2x2,slow=0-1:0", "speed factor 0"),
             ("mesh:2x2,slow=0-1:1.5", "speed factor 1.5"),
             ("mesh:2x2,slow=0-1:nan", "not a number"),
+            ("mesh:2x2,slow=0-1:0.5,slow=0-1:0.2", "slowed twice"),
             ("mesh:2x2,dorp=0-1", "did you mean 'drop'?"),
             ("mesh:2x2,", "no such degradation"),
             ("switch:4,exclude=4", "node 4 has no rank"),
