@@ -14,6 +14,7 @@ use super::plan::{Basic, Plan, Stage};
 use super::steps::{Moment, Steps};
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result};
+use crate::fabric::DimensionShape;
 use crate::schedule::{
     Builder, Dependency, Event, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId,
 };
@@ -62,8 +63,8 @@ pub fn lower_watched(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32,
         return Err(Error::new(Code::NotApplicable, what));
     }
     let stages = stages(expansion, plan)?;
-    check_size(expansion, plan, &stages, slices)?;
     let mut steps = Steps::new(expansion, None, slices);
+    check_size(expansion, plan, &stages, slices, &mut steps)?;
     let (moments, _) = steps.in_order(&stages, run)?;
     let mut lowering = Lowering::new(expansion, plan, stages, slices, watch);
     for moment in moments {
@@ -78,8 +79,9 @@ pub fn lower_watched(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32,
 /// As [`lower`].
 pub fn estimate(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32, system: &System) -> Result<Picos> {
     let stages = stages(expansion, plan)?;
-    check_size(expansion, plan, &stages, slices)?;
-    Ok(Steps::new(expansion, Some(system), slices).in_order(&stages, run)?.1)
+    let mut steps = Steps::new(expansion, Some(system), slices);
+    check_size(expansion, plan, &stages, slices, &mut steps)?;
+    Ok(steps.in_order(&stages, run)?.1)
 }
 
 /// Stages of every chunk, whose dimensions all exist.
@@ -96,7 +98,7 @@ fn stages(expansion: &Expansion, plan: &Plan) -> Result<Vec<Vec<Stage>>> {
 }
 
 /// Refuses what the builder would refuse, before memory is taken.
-fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices: u32) -> Result<()> {
+fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices: u32, steps: &mut Steps) -> Result<()> {
     let (npus, mut transfers, mut lane_transfers) = (expansion.topology.npus(), 0, 0);
     for stage in stages.iter().flatten() {
         let dimension = &expansion.topology.dimensions[usize::from(stage.dimension)];
@@ -109,7 +111,13 @@ fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices:
     let parts = u64::from(slices * pieces(expansion));
     let lanes = plan.orders.len() as u64 * npus * sources * parts;
     (transfers, lane_transfers) = (transfers * u64::from(slices), lane_transfers * parts);
-    if lanes > MAX_LANES || transfers > MAX_TRANSFERS as u64 || lane_transfers > MAX_LANE_TRANSFERS as u64 {
+    let fits = |transfers: u64| {
+        lanes <= MAX_LANES && transfers <= MAX_TRANSFERS as u64 && lane_transfers <= MAX_LANE_TRANSFERS as u64
+    };
+    if fits(transfers) {
+        transfers = u64::from(slices) * runs(expansion, plan, stages, slices, steps);
+    }
+    if !fits(transfers) {
         let what = format!(
             "lowering {} chunks on {npus} NPUs takes {lanes} blocks, {transfers} messages and {lane_transfers} blocks in \
              them; at most {MAX_LANES}, {MAX_TRANSFERS} and {MAX_LANE_TRANSFERS}; use fewer chunks or NPUs, or prove \
@@ -119,6 +127,27 @@ fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices:
         return Err(Error::new(Code::TooLarge, what));
     }
     Ok(())
+}
+
+/// Transfers of one slice of all chunks: for every message as many as there are runs of adjacent lanes in it.
+fn runs(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices: u32, steps: &mut Steps) -> u64 {
+    let mut transfers = 0;
+    for (chunk, stages) in stages.iter().enumerate() {
+        let layout = Layout::new(expansion, plan, slices, chunk, 0);
+        for (index, stage) in stages.iter().enumerate() {
+            let number = usize::from(stage.dimension);
+            let dimension = &expansion.topology.dimensions[number];
+            let fixed = fixed(&stages[..index], stage.basic, expansion.topology.dimensions.len());
+            // But for lines, each of a group sends as many as the others.
+            let is_line = dimension.shape == DimensionShape::Line;
+            let messages = steps.messages(stage);
+            let sent = messages.iter().filter(|message| is_line || message.from == 0);
+            let runs = sent.map(|message| layout.runs(&carried(expansion, &fixed, number, message, 0, 0)).len() as u64);
+            let groups = expansion.topology.npus() / if is_line { dimension.size } else { 1 };
+            transfers += runs.sum::<u64>() * groups;
+        }
+    }
+    transfers
 }
 
 struct Lowering<'a> {
@@ -262,7 +291,27 @@ mod tests {
     use super::super::topology::Topology;
     use super::*;
     use crate::execute::check_by_execution;
+    use crate::fabric::Fabric;
     use crate::verify::verify;
+
+    /// The transfers that a size is judged by are those of the schedule.
+    fn expect_count(expansion: &Expansion, plan: &Plan, slices: u32, schedule: &Schedule) {
+        let mut steps = Steps::new(expansion, None, slices);
+        let each = runs(expansion, plan, &stages(expansion, plan).unwrap(), slices, &mut steps);
+        assert_eq!(each * u64::from(slices), schedule.transfers.len() as u64);
+    }
+
+    #[test]
+    fn transfers_on_lines_are_counted() {
+        let system = System::preset("generic").unwrap();
+        let expansion = Expansion::of(&Fabric::parse("mesh:3x4").unwrap(), &system).unwrap();
+        for kind in [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce] {
+            let mut plan = Plan::uniform(&expansion.topology, kind, 10_000, 3, false).unwrap();
+            Themis::default().schedule(&expansion.topology, &mut plan);
+            let timed = run(&expansion.topology, &plan, Queue::Fifo, 1);
+            expect_count(&expansion, &plan, 2, &lower(&expansion, &plan, &timed, 2).unwrap());
+        }
+    }
 
     #[test]
     fn phased_orders_are_proven_and_executed() {
@@ -275,6 +324,7 @@ mod tests {
                 Phased.schedule(&topology, &mut plan);
                 let timed = run(&topology, &plan, Queue::Oldest, 1);
                 let schedule = lower(&expansion, &plan, &timed, slices).unwrap();
+                expect_count(&expansion, &plan, slices, &schedule);
                 let proof = verify(&expansion.fabric, &schedule).unwrap_or_else(|e| panic!("{spec:?} {kind:?} {e}"));
                 assert!(proof.complete && prove_by_symmetry(&topology, &plan, &timed).is_ok());
                 for seed in [None, Some(1)] {
@@ -295,6 +345,7 @@ mod tests {
                 let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
                 Themis::default().schedule(&topology, &mut plan);
                 let schedule = lower(&expansion, &plan, &run(&topology, &plan, Queue::Fifo, 1), slices).unwrap();
+                expect_count(&expansion, &plan, slices, &schedule);
                 let proof = verify(&expansion.fabric, &schedule).unwrap_or_else(|e| panic!("{spec:?} {kind:?} {e}"));
                 assert!(proof.complete);
                 for seed in [None, Some(1)] {
