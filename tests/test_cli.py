@@ -289,7 +289,8 @@ def test_show_and_verify_a_written_schedule(commands: Any, tmp_path: Path) -> No
     assert verified["verified"]
     assert verified["algorithm"] == shown["algorithm"]
     assert commands.document("verify", "mesh:4x4", "ring", *SMALL) == verified
-    assert "proven" in commands.invoke("verify", "mesh:4x4", "ring", *SMALL).stdout
+    assert "proven; every rank ends" in commands.invoke("verify", "mesh:4x4", "ring", *SMALL).stdout
+    assert "without rank 12, every other rank ends" in commands.invoke("verify", "mesh:4x4", "tto", *SMALL).stdout
     timed = commands.document("simulate", "mesh:4x4", "--schedule", str(file))
     assert timed == commands.document("simulate", "mesh:4x4", "ring", *SMALL)
 
@@ -804,6 +805,8 @@ def test_rails_topologies_are_no_fabrics(commands: Any) -> None:
         )
     assert f"rails:{dimensions}" in commands.refused("train", "resnet50", dimensions, "themis")
     assert "no fabric 'rong'" in commands.refused("simulate", "rong:4", "ring")
+    assert "there is no such file" in commands.refused("bound", "nofile.yml")
+    assert "is a folder" in commands.refused("bound", "./")
     large = commands.refused("simulate", "ace:64x64x64", "ring")
     assert "more than 4096 ranks, but a rails topology may have them" in large
 

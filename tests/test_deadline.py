@@ -56,7 +56,7 @@ def test_the_command_says_what_is_left_out() -> None:
     result = CliRunner().invoke(main, [*arguments, "soon"])
     assert (result.exit_code, result.stderr) == (
         2,
-        "error: --time-limit is 'soon'; write for example 90s, 5min or 2h\n",
+        "error: --time-limit is 'soon', not a time above 0; write for example 90s, 5min or 2h\n",
     )
 
 

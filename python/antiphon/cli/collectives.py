@@ -320,6 +320,7 @@ def verify(
         path, fabric = fabric, where or ""
     elif algorithm is None and path is None and not _is_fabric(fabric):
         what = "is a folder" if Path(fabric).is_dir() else "there is no such file"
+        what = "is no regular file" if Path(fabric).exists() and not Path(fabric).is_dir() else what
         raise click.UsageError(f"{fabric[:100]}: {what}; give a FILE, or FABRIC with ALGORITHM or --schedule FILE")
     elif where is not None:
         raise click.UsageError("--fabric is for verify FILE")
@@ -386,9 +387,10 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
         return Outcome(document, lambda: None, AntiphonError(message, "not-proven"))
     conflicts = ", and no two messages of a step share a link" if proof.conflict_free else ""
     size = size_text(schedule.bytes, schedule.matrix_bytes)
+    ranks = f"without rank {', '.join(map(str, schedule.excluded))}, every other" if schedule.excluded else "every"
     text = (
         f"✓ {schedule.algorithm}, {schedule.collective} of {size} on {network.name}:"
-        f" proven; every rank ends with the right bytes{conflicts}"
+        f" proven; {ranks} rank ends with the right bytes{conflicts}"
         f" ({proof.lanes:,} lanes, {proof.transfers:,} transfers)"
     )
     share, least = proof.share_of_optimum, proof.certified_ns
@@ -555,7 +557,8 @@ def _dimensions(fabric: antiphon.Fabric, system: antiphon.System) -> list[dict[s
 
 
 def _dimension(row: dict[str, Any]) -> str:
-    return f"{row['shape']} of {row['size']}, {row['rate_gb_per_s']:g} GB/s, {row['latency_ns']:g} ns"
+    through = " through it" if row["shape"] == "switch" else ""
+    return f"{row['shape']} of {row['size']}, {row['rate_gb_per_s']:g} GB/s, {row['latency_ns']:g} ns{through}"
 
 
 def built(

@@ -160,7 +160,8 @@ def _seconds(text: str | None) -> float | None:
         return None
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([a-z]*)", text)
     if not found or found[2] not in SECONDS or not float(found[1]):
-        raise AntiphonError(f"--time-limit is '{text[:40]}'; write for example 90s, 5min or 2h", "bad-size")
+        what = f"--time-limit is '{text[:40]}', not a time above 0; write for example 90s, 5min or 2h"
+        raise AntiphonError(what, "bad-size")
     return float(found[1]) * SECONDS[found[2]]
 
 

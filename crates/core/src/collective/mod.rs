@@ -43,12 +43,12 @@ impl Kind {
         }
     }
 
-    /// The kind with a command-line name, whose words may be joined by `_` or by nothing: `all_reduce`, `allreduce`.
+    /// The kind with a command-line name, whose words may be joined by `_` or by nothing: `all_reduce`, `AllReduce`.
     ///
     /// # Errors
     /// [`Code::UnknownName`] with the nearest known name.
     pub fn parse(text: &str) -> Result<Kind> {
-        let letters = |name: &str| name.replace(['-', '_'], "");
+        let letters = |name: &str| name.replace(['-', '_'], "").to_ascii_lowercase();
         Kind::ALL.into_iter().find(|kind| letters(kind.name()) == letters(text)).ok_or_else(|| {
             let names = Kind::ALL.map(Kind::name);
             Error::new(

@@ -266,6 +266,9 @@ impl Fabric {
                 Ok,
             );
         }
+        if text.is_empty() {
+            return bad(format!("names no node; nodes are 0 to {}", self.nodes.len() - 1));
+        }
         let mut named = (0..).zip(&self.nodes).filter(|(_, node)| node.name == text);
         match (named.next(), named.next()) {
             (Some((id, _)), None) => Ok(id),

@@ -199,6 +199,15 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<Boxes
             return from_file(spec, base, parameters, boxes);
         }
         let kinds = PRESETS.map(|preset| preset.kind);
+        let path = std::path::Path::new(base);
+        if kind.contains(['.', '/']) {
+            let what = match (path.is_dir(), path.exists()) {
+                (true, _) => "is a folder",
+                (_, true) => "is no regular file",
+                _ => "there is no such file",
+            };
+            return Err(Error::new(Code::BadFile, format!("fabric '{}': {what}", clip(base))));
+        }
         return Err(Error::new(
             Code::UnknownName,
             format!("no fabric '{}'{}; known: {}", clip(kind), nearest(kind, kinds), kinds.join(", ")),

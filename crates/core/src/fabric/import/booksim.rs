@@ -34,7 +34,10 @@ pub fn read(text: &str) -> Result<Draft> {
         let wrong = |what: String| Error::new(Code::BadFile, what).at(format_args!("line {}", at + 1));
         let number = |word: Option<&str>, most: u32| match word.map(str::parse) {
             Some(Ok(number)) if number <= most => Ok(number),
-            _ => Err(wrong(format!("'{}' is not 0 to {most}", clip(word.unwrap_or_default())))),
+            _ => Err(wrong(match word {
+                Some(word) => format!("'{}' is not 0 to {most}", clip(word)),
+                None => "it ends where a number is expected".into(),
+            })),
         };
         let mut words = line.split_ascii_whitespace().peekable();
         let mut head = None;
@@ -52,7 +55,7 @@ pub fn read(text: &str) -> Result<Draft> {
                 head = Some(end);
                 continue;
             };
-            let given = words.next_if(|word| word.bytes().all(|b| b.is_ascii_digit()));
+            let given = words.next_if(|word| !matches!(*word, "router" | "node"));
             let cycles = if given.is_some() { number(given, MAX_CYCLES)? } else { 1 };
             match (head, end) {
                 (End::Node(_), End::Node(_)) => {

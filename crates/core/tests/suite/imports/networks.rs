@@ -152,7 +152,8 @@ fn anynet_of_booksim() {
         ("router 0 router 0", "line 1: it joins router 0 to itself"),
         ("node 0 node 1", "it joins a node to a node"),
         ("router 0 switch 1", "'switch', expected router or node"),
-        ("router 0 node", "'' is not 0 to 16383"),
+        ("router 0 node", "it ends where a number is expected"),
+        ("router 0 node 0 router 1 -3", "'-3' is not 0 to 1000000"),
         ("router 0 node 4000000000", "'4000000000' is not 0 to 16383"),
         ("router 0 node 0 99999999", "'99999999' is not 0 to 1000000"),
     ] {
