@@ -7,9 +7,9 @@ use crate::schedule::Schedule;
 use crate::simulate::time_within;
 use crate::units::Picos;
 
-/// Most events of one simulation, which says how long the rest takes; and of all.
-const MOST_EVENTS: u64 = 1 << 22;
-const ALL_EVENTS: u64 = 1 << 23;
+/// Most events of one simulation, which says how long the rest takes, of many or of few; of all together they are twice as many.
+pub(super) const EVENTS_OF_MANY: u64 = 1 << 22;
+pub(super) const EVENTS_OF_FEW: u64 = 1 << 24;
 /// A schedule is better that saves this part of the time.
 const WORTH: Picos = 1000;
 
@@ -18,18 +18,19 @@ pub(super) struct Soonest<'a> {
     request: &'a Request<'a>,
     schedule: Schedule,
     time_ps: Picos,
+    most_events: u64,
     left: u64,
 }
 
 impl<'a> Soonest<'a> {
-    /// Of a first one.
+    /// Of a first one, each simulated for `most_events` at most.
     ///
     /// # Errors
     /// [`Code::Interrupted`].
-    pub fn new(request: &'a Request<'a>, schedule: Schedule) -> Result<Self> {
-        let mut left = ALL_EVENTS;
-        let time_ps = time(request, &schedule, Picos::MAX, &mut left)?;
-        Ok(Soonest { request, schedule, time_ps, left })
+    pub fn new(request: &'a Request<'a>, schedule: Schedule, most_events: u64) -> Result<Self> {
+        let mut left = 2 * most_events;
+        let time_ps = time(request, &schedule, Picos::MAX, most_events, &mut left)?;
+        Ok(Soonest { request, schedule, time_ps, most_events, left })
     }
 
     /// Takes a schedule that is through sooner than those before.
@@ -39,7 +40,7 @@ impl<'a> Soonest<'a> {
     pub fn offer(&mut self, schedule: Schedule) -> Result<()> {
         let most = self.time_ps - self.time_ps / WORTH;
         if busiest_ps(self.request.fabric, self.request.system, &schedule) < most {
-            let time_ps = time(self.request, &schedule, most, &mut self.left)?;
+            let time_ps = time(self.request, &schedule, most, self.most_events, &mut self.left)?;
             if time_ps < most {
                 (self.time_ps, self.schedule) = (time_ps, schedule);
             }
@@ -60,9 +61,9 @@ impl<'a> Soonest<'a> {
 
 /// How long a schedule takes, if that is no more than `most_ps`; the longest time there is if it cannot be simulated, or too many events
 /// have been.
-fn time(request: &Request, schedule: &Schedule, most_ps: Picos, left: &mut u64) -> Result<Picos> {
+fn time(request: &Request, schedule: &Schedule, most_ps: Picos, most_events: u64, left: &mut u64) -> Result<Picos> {
     let Request { fabric, system, watch, .. } = *request;
-    let few = MOST_EVENTS.min(*left);
+    let few = most_events.min(*left);
     if few == 0 {
         return Ok(Picos::MAX);
     }

@@ -7,7 +7,7 @@ use super::parts::Part;
 use super::stages::Stages;
 use super::{FEW_RANKS, OPTIONS, has_queues, is_even, own};
 use crate::algorithm::hierarchical::Hierarchical;
-use crate::algorithm::soonest::Soonest;
+use crate::algorithm::soonest::{EVENTS_OF_FEW, EVENTS_OF_MANY, Soonest};
 use crate::algorithm::{ALL, Algorithm, Request};
 use crate::bound;
 use crate::collective::Kind;
@@ -43,7 +43,8 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
     {
         return Ok(schedule);
     }
-    let mut soonest = Soonest::new(request, schedule)?;
+    let events = if ranks > MOST_RANKS { EVENTS_OF_FEW } else { EVENTS_OF_MANY };
+    let mut soonest = Soonest::new(request, schedule, events)?;
     let known = bound::by_cuts(fabric, system, collective, bytes)?;
     let rates = known.volume_ps.max(known.cut_ps).max(known.strength_ps.unwrap_or(0));
     let least = rates.max(known.latency_ps);

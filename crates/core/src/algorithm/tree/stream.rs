@@ -5,7 +5,7 @@ use super::timetable::Timed;
 use super::{Table, Timetable, Work};
 use crate::algorithm::Request;
 use crate::algorithm::estimate::Recurrence;
-use crate::algorithm::soonest::Soonest;
+use crate::algorithm::soonest::{EVENTS_OF_MANY, Soonest};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::{Default::Derived, Opt};
@@ -118,7 +118,7 @@ fn simulated(request: &Request, looks: &[Look], best_ps: u128) -> Result<Option<
         let schedule = lower_timed(request, timetable, &timetable.timed(*rounds))?;
         match &mut soonest {
             Some(soonest) => soonest.offer(schedule)?,
-            None => soonest = Some(Soonest::new(request, schedule)?),
+            None => soonest = Some(Soonest::new(request, schedule, EVENTS_OF_MANY)?),
         }
     }
     Ok(soonest.map(Soonest::into_schedule))
