@@ -319,8 +319,8 @@ def verify(
     if algorithm is None and path is None and _is_file(fabric):
         path, fabric = fabric, where or ""
     elif algorithm is None and path is None and not _is_fabric(fabric):
-        what = "is a folder" if Path(fabric).is_dir() else "there is no such file"
-        what = "is no regular file" if Path(fabric).exists() and not Path(fabric).is_dir() else what
+        other = "is a folder" if Path(fabric).is_dir() else "is no regular file"
+        what = other if Path(fabric).exists() else "there is no such file"
         raise click.UsageError(f"{fabric[:100]}: {what}; give a FILE, or FABRIC with ALGORITHM or --schedule FILE")
     elif where is not None:
         raise click.UsageError("--fabric is for verify FILE")

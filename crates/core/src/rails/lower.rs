@@ -114,6 +114,7 @@ fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices:
     let fits = |transfers: u64| {
         lanes <= MAX_LANES && transfers <= MAX_TRANSFERS as u64 && lane_transfers <= MAX_LANE_TRANSFERS as u64
     };
+    // Messages can be counted without a list of them; each is one transfer or more.
     if fits(transfers) {
         transfers = u64::from(slices) * runs(expansion, plan, stages, slices, steps);
     }

@@ -49,14 +49,11 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
     let rates = known.volume_ps.max(known.cut_ps).max(known.strength_ps.unwrap_or(0));
     let least = rates.max(known.latency_ps);
     let is_near = |soonest: &Soonest| soonest.time_ps() <= least + least / NEAR;
-    let build_on = |fabric, algorithm: &dyn Algorithm, options: &str, build: &dyn Fn(&Request) -> Result<Schedule>| {
+    let build = |fabric, algorithm: &dyn Algorithm, options: &str, build: &dyn Fn(&Request) -> Result<Schedule>| {
         let info = algorithm.info();
         let options = Options::parse(info.name, options, info.options)?;
         let Request { spec, watch, .. } = *request;
         build(&Request { fabric, system, collective, bytes, matrix: None, spec, options, watch })
-    };
-    let build = |algorithm: &dyn Algorithm, options: &str, build: &dyn Fn(&Request) -> Result<Schedule>| {
-        build_on(fabric, algorithm, options, build)
     };
     let few_trees = ranks <= FEW_RANKS && collective.kind != Kind::AllToAll && has_queues(request);
     for options in FEWER.into_iter().filter(|_| few_trees) {
@@ -64,7 +61,7 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
         if is_near(&soonest) || soonest.time_ps() / 2 > rates {
             break;
         }
-        take(&mut soonest, build(&super::Optimal, options, &|request| Ok(own(request)?.0)))?;
+        take(&mut soonest, build(fabric, &super::Optimal, options, &|request| Ok(own(request)?.0)))?;
     }
     let stages = Stages::new(request).filter(|_| is_even(request) && ranks <= MOST_RANKS);
     if let Some(stages) = stages.filter(|_| !is_near(&soonest)) {
@@ -75,7 +72,7 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
         let is_other = info.name != super::INFO.name && info.collectives.contains(&collective.kind);
         let is_small = ranks <= MOST_RANKS || info.name == Hierarchical.info().name;
         if is_other && is_small && !is_near(&soonest) {
-            take(&mut soonest, build(algorithm, "", &|request| algorithm.build(request)))?;
+            take(&mut soonest, build(fabric, algorithm, "", &|request| algorithm.build(request)))?;
         }
     }
     for part in Part::all(request).iter().filter(|_| ranks <= FEW_RANKS) {
@@ -87,7 +84,7 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
                 true => Ok(own(request)?.0),
                 false => algorithm.build(request),
             };
-            take(&mut soonest, build_on(part.fabric(), *algorithm, "", &plan).map(|built| part.on_whole(built)))?;
+            take(&mut soonest, build(part.fabric(), *algorithm, "", &plan).map(|built| part.on_whole(built)))?;
         }
     }
     Ok(soonest.into_schedule())

@@ -27,7 +27,7 @@ pub struct Message {
 pub struct Link {
     /// When what it has served is through.
     pub free_at: Ticks,
-    /// Whether messages come from one interface only, which sends them in schedule order.
+    /// Whether the messages of a flight come from one interface only, which sends them in schedule order.
     pub is_from_one: bool,
     /// Messages that have come, and the ranks of their flights.
     pub waiting: BinaryHeap<Reverse<(u64, Message)>>,

@@ -86,9 +86,8 @@ impl Recurrent for AlphaBeta<'_> {
             }
         }
         for (link, Link { waiting, .. }) in (0..).zip(&self.links) {
-            for &Reverse((_, Message { turn, .. })) in
-                waiting.iter().filter(|message| moved[message.0.1.turn.2 as usize] == 0)
-            {
+            let turns_here = waiting.iter().map(|Reverse((_, message))| message.turn);
+            for turn in turns_here.filter(|turn| moved[turn.2 as usize] == 0) {
                 turns.entry((link, plan.jobs[turn.2 as usize].flight)).or_default().push(turn);
             }
         }
