@@ -239,6 +239,11 @@ mod tests {
         let (_, mut star) = star_reduce(8, 64);
         star.endpoint.serial_reductions = false;
         assert!((0..9).any(|seed| check_by_execution(&star, Some(seed)).is_err()));
+        // One after the other at the root, whatever it comes in.
+        for id in 1..star.transfers.len() {
+            star.transfers[id].apply_after.push((id as u32 - 1).into());
+        }
+        assert!((0..9).all(|seed| check_by_execution(&star, Some(seed)).is_ok()));
     }
 
     #[test]

@@ -32,9 +32,10 @@ const MAX_MESSAGES: u64 = 1 << 26;
 /// `r` and ends with its shard in every part.
 ///
 /// Without a seed, messages go one by one in schedule order. With one, they go in a random order
-/// that respects only dependencies and barriers, read at their start and are applied at any later
-/// moment; only if reductions are not serial do they also read what they add to at their start. Messages
-/// that others wait for to be sent read at any moment until then.
+/// that respects only dependencies and barriers, are read at their start and applied at any moment after what
+/// they wait for at their receiver; only if reductions are not serial do they read what they add to when that
+/// wait ends, and not when they are applied. Messages that others wait for to be sent are read at any moment
+/// until then.
 ///
 /// # Errors
 /// [`Code::BadSize`] if a buffer has another length or does not consist of whole elements,

@@ -87,7 +87,7 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
         let mut flying: Vec<(Message, Op, Vec<T>)> = Vec::new();
         // Started, but not read; read, but held at their receivers.
         let mut unsent: Vec<Message> = Vec::new();
-        let mut held: HashMap<Message, (Op, Vec<T>)> = HashMap::new();
+        let mut held: HashMap<Message, Vec<T>> = HashMap::new();
         // Some runs start as much as they can before anything is applied, some hardly anything.
         let eagerness = 1 + random.below(15);
         for _ in interruptible(0u64..) {
@@ -111,18 +111,19 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
             }
             if let Some(message) = read {
                 let transfer = self.transfer(message);
-                let (mut op, mut payload) = (transfer.op, self.read(transfer.from, message));
+                held.insert(message, self.read(transfer.from, message));
+                progress.happened(message, Event::Sent);
+                progress.arrived(message);
+            }
+            for message in progress.released.drain(..) {
+                let mut payload = held.remove(&message).expect("it was held");
+                let transfer = self.transfer(message);
+                let mut op = transfer.op;
                 if op == Op::Reduce && !self.schedule.endpoint.serial_reductions {
                     let own = self.read(transfer.to, message);
                     payload.iter_mut().zip(own).for_each(|(value, own)| *value = own + *value);
                     op = Op::Copy;
                 }
-                held.insert(message, (op, payload));
-                progress.happened(message, Event::Sent);
-                progress.arrived(message);
-            }
-            for message in progress.released.drain(..) {
-                let (op, payload) = held.remove(&message).expect("it was held");
                 flying.push((message, op, payload));
             }
         }
