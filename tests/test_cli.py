@@ -464,8 +464,9 @@ def test_schedule_files_that_never_end(commands: Any, tmp_path: Path) -> None:
 
 def test_errors_name_the_schedule_file(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "damaged.json"
-    file.write_text('{"schema": "antiphon-schedule/1", "surplus": 1}')
-    assert f"{file}: schedule: " in commands.refused("verify", "mesh:4x4", "--schedule", str(file))
+    for version, why in [(1, "schema is 'antiphon-schedule/1', expected 'antiphon-schedule/2'"), (2, "unknown field")]:
+        file.write_text(f'{{"schema": "antiphon-schedule/{version}", "surplus": 1}}')
+        assert f"{file}: schedule: {why}" in commands.refused("verify", "mesh:4x4", "--schedule", str(file))
 
 
 @pytest.mark.parametrize("fabric", ["torus:4x4", "mesh:4x5"])

@@ -76,15 +76,22 @@ impl Schedule {
         joined && at == self.node_of(fabric, transfer.to)
     }
 
+    /// Checks the version of the JSON form.
+    pub(super) fn check_schema(schema: &str) -> Result<()> {
+        if schema == Self::SCHEMA {
+            return Ok(());
+        }
+        let what = format!("schedule: schema is '{}', expected '{}'", clip(schema), Self::SCHEMA);
+        Err(Error::new(Code::BadFile, what))
+    }
+
     /// The part of [`Schedule::check`] that needs no fabric: enough to execute the schedule.
     ///
     /// # Errors
     /// As [`Schedule::check`].
     pub fn check_alone(&self) -> Result<()> {
         let bad = |what: String| Err(Error::new(Code::BadFile, format!("schedule: {what}")));
-        if self.schema != Self::SCHEMA {
-            return bad(format!("schema is '{}', expected '{}'", clip(&self.schema), Self::SCHEMA));
-        }
+        Schedule::check_schema(&self.schema)?;
         if self.ranks as usize > MAX_RANKS {
             return bad(format!("it is for {} ranks; at most {MAX_RANKS} are supported", self.ranks));
         }

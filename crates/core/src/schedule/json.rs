@@ -1,7 +1,6 @@
 //! JSON form of a schedule. The schema is documented in `docs/schedule.md`.
 
 use super::Schedule;
-use super::version_1::{self, Schedule1};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::units::clip_error;
@@ -19,8 +18,7 @@ impl Schedule {
         serde_json::to_string(self).expect("a schedule has only string keys")
     }
 
-    /// A schedule from JSON of this version or the one before, checked on its own or, if there is one, for a `fabric` (not
-    /// verified).
+    /// A schedule from JSON, checked on its own or, if there is one, for a `fabric` (not verified).
     ///
     /// # Errors
     /// [`Code::BadFile`] with line and column, or as [`Schedule::check`].
@@ -36,27 +34,23 @@ impl Schedule {
         if text.len() > MAX_JSON_BYTES {
             return Err(Error::new(Code::TooLarge, "schedule: JSON text is larger than 1 GiB"));
         }
-        #[derive(Deserialize)]
-        #[serde(expecting = "the object of a schedule")]
-        struct Version {
-            schema: String,
-        }
-        let schedule = match read::<Schedule>(text, watch) {
-            Ok(schedule) if schedule.schema != version_1::SCHEMA => schedule,
-            Err(error) if error.code != Code::BadFile => return Err(error),
-            // Perhaps it is one of the version before.
-            outcome => match read::<Version>(text, watch)?.schema.as_str() {
-                version_1::SCHEMA => Schedule::try_from(read::<Schedule1>(text, watch)?)
-                    .map_err(|what| Error::new(Code::BadFile, format!("schedule: {what}")))?,
-                _ => outcome?,
-            },
-        };
+        let schedule: Schedule = read(text, watch).map_err(|error| match read::<Version>(text, watch) {
+            Ok(Version { schema }) if error.code == Code::BadFile => Schedule::check_schema(&schema).err().unwrap_or(error),
+            _ => error,
+        })?;
         match fabric {
             Some(fabric) => schedule.check(fabric)?,
             None => schedule.check_alone()?,
         }
         Ok(schedule)
     }
+}
+
+/// What JSON says that it is, whatever else it has: another version has other fields.
+#[derive(Deserialize)]
+#[serde(expecting = "the object of a schedule")]
+struct Version {
+    schema: String,
 }
 
 /// Writes a long list.
@@ -95,7 +89,6 @@ impl Read for Watched<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{Issue, Pacing};
 
     #[test]
     fn what_is_no_schedule_is_told_in_words() {
@@ -138,7 +131,7 @@ mod tests {
             ("\"ranks\":2", "\"ranks\":2,\"endpoint\":{\"interfaces\":0}", "interfaces is 0"),
             ("\"ranks\":2", "\"ranks\":2,\"issue\":\"links\"", "unknown field `issue`"),
             ("schedule/2", "schedule/3", "schema is 'antiphon-schedule/3', expected 'antiphon-schedule/2'"),
-            ("schedule/2", "schedule/1", "unknown field `payload`"),
+            ("schedule/2\"", "schedule/1\",\"issue\":\"steps\"", "schema is 'antiphon-schedule/1', expected"),
             ("\"chunks\":1", "\"chunks\":0", "has 0 chunks"),
             ("\"to\":1", "\"to\":2", "from rank 0 to rank 2"),
             ("\"ranks\":2", "\"ranks\":4294967295", "at most 4096"),
@@ -165,33 +158,6 @@ mod tests {
             assert_eq!(error.code, Code::Interrupted);
         }
         assert_eq!(Schedule::from_json(&text, None).unwrap().transfers.len(), 1 << 13);
-    }
-
-    #[test]
-    fn version_1_is_read() {
-        let old = |transfer: &str| {
-            let text = format!(
-                r#"{{"schema":"antiphon-schedule/1","algorithm":"t","fabric":"f","collective":{{"kind":"broadcast"}},
-                "bytes":8,"ranks":2,"lanes":[{{"offset":0,"bytes":8,"chunks":1,"chunk_bytes":8,"stride":1}}],
-                "phases":[{{"name":"p"}}],"issue":"steps","pacing":"stop-and-wait","interfaces":3,"serial_reductions":false,
-                "transfers":[{{"from":0,"to":1,"op":"copy","lane":0,"step":0,"route":[0]}},{transfer}]}}"#
-            );
-            Schedule::from_json(&text, None)
-        };
-        let read = old(r#"{"from":1,"to":0,"op":"copy","lane":0,"lanes":1,"step":1,"route":[1],"after":[0]}"#).unwrap();
-        assert_eq!((read.schema.as_str(), &read.transfers[1].payload), (Schedule::SCHEMA, &0.into()));
-        assert_eq!(read.transfers[1].start_after[..], [0.into()]);
-        assert_eq!((read.endpoint.issue, read.endpoint.pacing), (Issue::Steps, Pacing::StopAndWait));
-        assert_eq!((read.endpoint.interfaces, read.endpoint.serial_reductions), (Some(3), false));
-        assert_eq!(Schedule::from_json(&read.to_json(), None), Ok(read));
-        for (wrong, why) in [
-            (r#""lanes":4294967295,"route":[]"#, "carries lane 4294967294 of 1"),
-            (r#""route":[],"after":[4294967295]"#, "waits for transfer 4294967295, which does not exist"),
-            (r#""route":[],"start_after":[0]"#, "unknown field `start_after`"),
-        ] {
-            let error = old(&format!(r#"{{"from":1,"to":0,"op":"copy","lane":0,"step":1,{wrong}}}"#)).unwrap_err();
-            assert!(error.code == Code::BadFile && error.message.contains(why), "{error}");
-        }
     }
 
     #[test]

@@ -18,7 +18,6 @@ mod json;
 mod program;
 mod stats;
 mod transfer;
-mod version_1;
 
 pub use builder::Builder;
 pub use certificate::Certificate;
