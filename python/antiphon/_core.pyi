@@ -498,6 +498,14 @@ class Schedule:
         (its sending, else its applying), ``lag`` (chunks before), ``at_receiver`` (who waits)."""
     def busiest_link_ns(self, fabric: Fabric, system: _System = "generic") -> float:
         """Time for which its busiest link is at work: no run is shorter."""
+    def assumed(self, fabric: Fabric) -> Schedule:
+        """The same schedule, to be timed on this fabric though it is not proven.
+
+        Its proof is not ``complete``, and says in ``gaps`` why. For reproductions of what others ran.
+
+        Raises:
+            AntiphonError: ``not-proven`` for wrong routes and for what could deadlock; as ``stats``.
+        """
     @property
     def memory_bytes(self) -> int:
         """Memory that it takes, about."""

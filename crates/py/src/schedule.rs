@@ -11,7 +11,7 @@ use antiphon_core::execute::{Execution, Threads, execute};
 use antiphon_core::fabric;
 use antiphon_core::schedule::{self, Event, Instruction, Op, Program};
 use antiphon_core::simulate;
-use antiphon_core::verify::Proof;
+use antiphon_core::verify::{self, Proof};
 use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -238,6 +238,16 @@ impl Schedule {
         system: operations::SystemLike,
     ) -> PyResult<Bound<'py, PyAny>> {
         operations::verify(py, fabric, self, None, system)
+    }
+
+    /// The same schedule, to be timed on this fabric though it is not proven: its proof is not `complete`, and says in `gaps`
+    /// why. For reproductions of what others ran; it must be one that cannot deadlock.
+    ///
+    /// Raises AntiphonError: `not-proven` for wrong routes and for what could deadlock, and as `stats`.
+    fn assumed(&self, py: Python<'_>, fabric: &Fabric) -> PyResult<Schedule> {
+        let own = Schedule::from(self.0.clone());
+        run_watched(py, None, |watch| own.proof(&fabric.0, || verify::assume(&fabric.0, &own.0, watch)))?;
+        Ok(own)
     }
 
     /// An `Energy`: what its messages take on a fabric, whenever they are sent, without static power. `system` is a preset's

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from antiphon._core import Fabric, System, build, simulate
+from antiphon._core import Fabric, Schedule, System, build, simulate
 from antiphon.results import Energy, Table
 
 Progress = Callable[[str, float], object]
@@ -59,9 +59,15 @@ class CollectiveTime:
 
 
 def simulator(
-    system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False, energy: bool = False
+    system: System,
+    fidelity: str,
+    progress: Progress | None = None,
+    *,
+    keep_chunks: bool = False,
+    energy: bool = False,
+    schedules: Callable[[Fabric, str, str, int, System], Schedule] = build,
 ) -> Timer:
-    """A timer that proves and simulates every collective it is asked for, each once; it knows their chunks
+    """A timer that builds, proves and simulates every collective it is asked for, each once; it knows their chunks
     only if told to keep them, since they may be many."""
     known: dict[tuple[int, str, str, int], CollectiveTime] = {}
     # Fabrics have no hash, and what they are called says little: two from JSON are both "json".
@@ -79,7 +85,7 @@ def simulator(
         with numbering:
             key = (number_of(fabric), algorithm, collective, bytes)
         if key not in known:
-            schedule = build(fabric, algorithm, collective, bytes, system)
+            schedule = schedules(fabric, algorithm, collective, bytes, system)
             heartbeat = None if progress is None else partial(progress, f"{algorithm} on {fabric.name}")
             result = simulate(fabric, schedule, system, fidelity, heartbeat, energy)
             chunks = result.chunks if keep_chunks else None

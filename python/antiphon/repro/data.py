@@ -10,9 +10,12 @@ from importlib.resources import files
 from typing import Any
 
 from antiphon.files import parse_toml
+from antiphon.studies import Job, Point, RailsPoint, TrainingPoint
 
 Spec = dict[str, Any]
 """A part of ``figures.toml``."""
+KINDS: Mapping[str, type[Job]] = {"collective": Point, "rails": RailsPoint, "training": TrainingPoint}
+"""Of runs that ``figures.toml`` describes."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,12 @@ class Stated:
 
 @dataclass(frozen=True)
 class Data:
-    """The tables in ``papers/PAPER``; ``tolerance`` is that of numbers which its text states."""
+    """The tables in ``papers/PAPER``; ``tolerance`` is that of numbers which its text states, ``kinds`` are the classes
+    of its runs."""
 
     paper: str
     tolerance: float = 0.01
+    kinds: Mapping[str, type[Job]] = field(default_factory=lambda: KINDS, compare=False, repr=False)
 
     def table(self, name: str) -> list[dict[str, str]]:
         """The rows of ``NAME.csv``."""

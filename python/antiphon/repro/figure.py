@@ -14,7 +14,7 @@ from antiphon.repro.charts import Chart, made_charts
 from antiphon.repro.data import Data, Series, Spec, known, number
 from antiphon.repro.rows import Row, made_rows
 from antiphon.repro.table import Entry, Table, grid, meets, words
-from antiphon.studies import Job, Point, RailsPoint, Record, TrainingPoint
+from antiphon.studies import Job, Record
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,6 @@ def takes_part(case: Entry) -> bool:
     return not isinstance(series, Series) or meets(case, series.more.get("only", ""), known=True)
 
 
-KINDS: dict[str, type[Job]] = {"collective": Point, "rails": RailsPoint, "training": TrainingPoint}
-"""Of runs that ``figures.toml`` describes."""
-
-
 def _value(said: Any, case: Entry) -> Any:
     """What is said of a run, for a case: digits are a number, ``yes`` is true; values by name are pairs."""
     if isinstance(said, dict):
@@ -76,7 +72,8 @@ class Figure:
     * ``published``: numbers of a case that meets ``at`` by the names in ``columns``, from its row in one of ``tables``:
       that in which the columns of ``by`` have these texts. What no table has is None.
     * ``runs``: of a case that meets ``at``: what a ``Point`` has, or, of the ``kind`` ``rails`` or ``training``, a
-      ``RailsPoint`` or ``TrainingPoint``. A text may name what the case has, and so may that.
+      ``RailsPoint`` or ``TrainingPoint``, or what the paper has in their place (``Data.kinds``). A text may name what
+      the case has, and so may that.
     * ``measured``: numbers of the record of a case's first ``run``, or another, by column. A number here and there is a
       field, or ``of`` one ``less`` another, so many ``times``, ``per`` so much. ``derived``: further ones, of columns.
     * ``notes``: a key of the texts for cases that meet ``at``.
@@ -131,7 +128,8 @@ class Figure:
     def runs(self, case: Entry) -> list[Job]:
         """Of a case, those that are described first."""
         specs = (spec for spec in self.spec.get("runs", ()) if meets(case, spec.get("at", "")))
-        return [*(KINDS[spec.get("kind", "collective")](**_values(spec, case)) for spec in specs), *self.jobs(case)]
+        described = (self.data.kinds[spec.get("kind", "collective")](**_values(spec, case)) for spec in specs)
+        return [*described, *self.jobs(case)]
 
     def points(self, quick: bool) -> list[Job]:
         """All runs, each once."""

@@ -24,11 +24,11 @@ class Proof:
     4
 
     Attributes:
-        complete: every rank that must ends complete; false only for schedules with known gaps.
+        complete: every rank that must ends complete; false only for ``Schedule.assumed``.
         conflict_free: the schedule claims that no two messages share a link in a step, and does.
         lanes: number of lanes proven; every chunk of a lane goes the same way.
         transfers: number of transfers followed.
-        gaps: for a schedule with known gaps, what is missing, in one line; empty otherwise.
+        gaps: for an assumed schedule, what keeps it from being proven, in one line; empty otherwise.
         share_of_optimum: if it has a certificate, the least time that any schedule takes by the rates of links, proven
             by prices of links, over the time for which the busiest link of this one is busy; else None.
         certified_ns: that least time.

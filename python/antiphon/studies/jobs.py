@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon._core import Fabric, System, build, rails
+from antiphon._core import Fabric, Schedule, System, build, rails
 from antiphon.collective.comparison import run
 from antiphon.collective.result import REFUSALS
+from antiphon.collective.timing import Progress, Timer
 from antiphon.errors import AntiphonError
 from antiphon.results import rows_of
 from antiphon.training.train import train
@@ -69,12 +70,15 @@ class Point(Job):
         """The fabric."""
         return Fabric(self.fabric)
 
+    def schedule(self, fabric: Fabric, system: System) -> Schedule:
+        """That of the algorithm."""
+        return build(fabric, self.algorithm, self.collective, self.bytes, system, self.root)
+
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Proves and times it; what does not fit the fabric is a record that says so."""
         try:
             fabric, system = self.network(), System(self.system).with_(**dict(self.changes))
-            schedule = build(fabric, self.algorithm, self.collective, self.bytes, system, self.root)
-            done = run(fabric, schedule, system, self.fidelity, progress=progress)
+            done = run(fabric, self.schedule(fabric, system), system, self.fidelity, progress=progress)
         except AntiphonError as error:
             if error.code not in REFUSALS:
                 raise
@@ -130,11 +134,16 @@ class TrainingPoint(Job):
     system: str = "generic"
     changes: tuple[tuple[str, Any], ...] = ()
 
+    def timer(self, _system: System, _progress: Progress | None) -> Timer | None:
+        """What times its collectives, as for ``antiphon.train``; None: what usually does."""
+        return None
+
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Times an iteration."""
         told = None if progress is None else lambda _what, share: progress(share)
         system = System(self.system).with_(**dict(self.changes))
-        done = train(self.model, self.fabric, self.algorithm, system, **dict(self.options), progress=told)
+        given = dict(self.options) | {"collectives": self.timer(system, told), "progress": told}
+        done = train(self.model, self.fabric, self.algorithm, system, **given)
         return done.to_dict() | _kept(done.iteration, self.tables)
 
 

@@ -2,8 +2,6 @@
 //! pipelined through both.
 //!
 //! Sanders, Speck and Traeff, 2009; NCCL's trees as in the TTO artifact (HPCA 2024).
-//! The artifact put four ranks on each of the first routers by mistake
-//! (`mapping=four-per-router`, for reproduction); `linear` puts rank v on chiplet v.
 
 use super::boxes::{Boxes, CHANNELS};
 use super::tree::{Demand, Table, Tree, Work, spread};
@@ -22,11 +20,6 @@ const INFO: Info = Info {
     summary: "double binary tree, pipelined; ignores the topology",
     options: &[
         CHANNELS,
-        Opt::choice(
-            "mapping",
-            &["linear", "four-per-router"],
-            "Where ranks are; four-per-router: the artifact's, for reproduction, drops an odd last rank.",
-        ),
         Opt::choice(
             "pair",
             &["mirror", "shift", "xor"],
@@ -81,12 +74,7 @@ impl Algorithm for DbTree {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let crowded = request.options.choice("mapping") == "four-per-router";
-        let grid = request.fabric.product().filter(|product| product.is_direct());
-        if crowded && grid.is_none() {
-            return request.refuse("mapping=four-per-router is defined for intact grids");
-        }
-        let n = if crowded { request.ranks() & !1 } else { request.ranks() };
+        let n = request.ranks();
         let pair = request.options.choice("pair");
         if pair == "xor" && n % 2 == 1 {
             return request.refuse(format!("pair=xor needs an even number of ranks, not {n}"));
@@ -96,26 +84,15 @@ impl Algorithm for DbTree {
             "xor" => v ^ 1,
             _ => (v + 1) % n,
         };
-        let spreads = request.options.choice("routes") == "spread";
-        if spreads && crowded {
-            return request.refuse("routes=spread is for one rank a chiplet, not mapping=four-per-router");
-        }
-        let boxes = Boxes::new(request).filter(|_| !crowded);
+        let boxes = Boxes::new(request);
         let most = MOST_TRANSFERS / (4 * u64::from(n));
         let channels = Boxes::channels(boxes.as_ref(), request, request.block_bytes(n), 8, most);
-        if crowded && channels > 1 {
-            return request.refuse("channels are for one rank a chiplet, not mapping=four-per-router");
-        }
         let boxes = boxes.filter(|_| channels > 1);
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;
         if request.options.given("issue").map_or(channels == 1, |issue| issue.text() == "strict-steps") {
             schedule.endpoint.issue = Issue::StrictSteps;
             schedule.endpoint.interfaces = Some(channels as u32);
-        }
-        if let Some(grid) = grid.filter(|_| crowded) {
-            schedule.excluded = (n..request.ranks()).collect();
-            schedule.placement = (0..request.ranks()).map(|v| grid.nodes[v as usize / 4]).collect();
         }
         let (chunks, parts) = match request.options.given("chunks").map(Value::whole) {
             Some(chunks) => (chunks, 2 * chunks),
@@ -135,7 +112,7 @@ impl Algorithm for DbTree {
                 trees.push(Tree::logical(&list));
             }
         }
-        if spreads {
+        if request.options.choice("routes") == "spread" {
             trees = on_links(request, trees);
         }
         // Two-wide slots: siblings differ in parity so that a pipeline of stride 2 never collides.
@@ -236,13 +213,8 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_refused() {
-        for (fabric, spec, why) in [
-            ("mesh:3x3", "dbtree:pair=xor", "needs an even number of ranks, not 9"),
-            ("mesh:4x4", "dbtree:routes=spread,mapping=four-per-router", "is for one rank a chiplet"),
-        ] {
-            let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset("aries").unwrap());
-            let error = build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, spec).unwrap_err();
-            assert!(error.message.contains(why), "{error}");
-        }
+        let (fabric, system) = (Fabric::parse("mesh:3x3").unwrap(), System::preset("aries").unwrap());
+        let error = build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, "dbtree:pair=xor").unwrap_err();
+        assert!(error.message.contains("needs an even number of ranks, not 9"), "{error}");
     }
 }

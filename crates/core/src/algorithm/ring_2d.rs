@@ -3,17 +3,16 @@
 //!
 //! On a mesh a row is a line and its ring wraps around through the intermediate chiplets, one
 //! store-and-forward step each, as in the TTO artifact (HPCA 2024): on the way back they get what they have once more, which changes
-//! nothing, though others may be reading it (docs/schedule.md, "What a proof says"). The artifact starts the second
-//! dimension of either phase when one part has arrived (`dependencies=published`): a data race. By
-//! default a barrier stands between the two; without (`held`) sums of the second dimension wait at
-//! their receivers until these have the complete parts of the first.
+//! nothing, though others may be reading it (docs/schedule.md, "What a proof says"). By default a barrier stands between
+//! the two dimensions; without (`held`) sums of the second dimension wait at their receivers until these have the
+//! complete parts of the first.
 
 use super::path::{self, Way};
 use super::{Algorithm, Info, Placed, Request, Scale};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::Opt;
-use crate::schedule::{Dependencies, Dependency, Issue, Schedule};
+use crate::schedule::Schedule;
 use crate::units::{Bytes, Rate};
 
 /// See the module.
@@ -24,8 +23,8 @@ const INFO: Info = Info {
     summary: "rings along both dimensions at once, half the data each way (more or less where rates differ)",
     options: &[Opt::choice(
         "dependencies",
-        &["complete", "held", "published"],
-        "What a rank waits for. complete: on meshes a barrier between the dimensions; held: no barrier, sums wait at their receivers; published: the artifact's partial ones, a data race, for reproduction.",
+        &["complete", "held"],
+        "What a rank waits for. complete: on meshes a barrier between the dimensions; held: no barrier, sums wait at their receivers.",
     )],
     source: "TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
@@ -87,8 +86,7 @@ impl Algorithm for Ring2d {
         let Some(((rows, columns), grid)) = grid else {
             return request.refuse("it needs an intact two-dimensional grid");
         };
-        let dependencies = request.options.choice("dependencies");
-        let (published, held) = (dependencies == "published", dependencies == "held");
+        let held = request.options.choice("dependencies") == "held";
         // Of rows, which lie along the second dimension, and of columns.
         let wraps = [1, 0].map(|dimension: usize| grid.product.dimensions[dimension].wraps());
         let shares = shares(&grid, request.system.link_rate);
@@ -103,7 +101,6 @@ impl Algorithm for Ring2d {
             if which == 0 { (start, cut) } else { (start + cut, length - cut) }
         };
         let mut builder = request.builder();
-        builder.schedule.endpoint.issue = if published { Issue::Steps } else { Issue::Links };
         builder.schedule.conflict_free = true;
         builder.hold_sums = held;
         // Extents of the first and second dimension of each part that there is, and the rank at a position.
@@ -127,7 +124,7 @@ impl Algorithm for Ring2d {
         let mut dimension = |name: &str, along_first: bool, reduce: bool| -> Result<()> {
             // On a line the owner of a part relays it before it gets it back complete, so the second
             // dimension must not add to it earlier.
-            builder.phase(name, !published && !held && wraps != [true; 2] && reduce && !along_first);
+            builder.phase(name, !held && wraps != [true; 2] && reduce && !along_first);
             let mut ways = vec![];
             for (which, (firsts, seconds)) in halves() {
                 for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
@@ -156,22 +153,6 @@ impl Algorithm for Ring2d {
             dimension("all-gather 2", false, false)?;
             dimension("all-gather 1", true, false)?;
         }
-        let mut schedule = builder.finish()?;
-        if published {
-            forget(&mut schedule);
-        }
-        Ok(schedule)
-    }
-}
-
-/// Leaves transfers of the second dimension of each phase only their first dependency on the first.
-fn forget(schedule: &mut Schedule) {
-    let moments: Vec<(u32, u32)> = schedule.transfers.iter().map(|t| (t.phase, t.step)).collect();
-    for transfer in schedule.transfers.iter_mut().filter(|t| t.phase % 2 == 1) {
-        let moment = |other: &Dependency| moments[other.transfer() as usize];
-        let earlier = transfer.start_after.iter().copied().filter(|other| moment(other).0 < transfer.phase);
-        let first: Dependencies = earlier.min_by_key(moment).into_iter().collect();
-        schedule.known_race |= first.len() < transfer.start_after.len();
-        transfer.start_after = first;
+        builder.finish()
     }
 }

@@ -1,16 +1,13 @@
 //! RingBiOdd: a bidirectional ring through all chiplets of an odd mesh but one, which joins at two
 //! merging neighbours, one for each direction.
 //!
-//! TTO paper, section IV, Algorithm 1: a corner is excluded, 2N-2 steps, complete. The artifact's
-//! variant (`excluded=centre`) never forwards the last part to the centre:
-//! it is not a complete AllReduce and is kept for reproduction only.
+//! TTO paper, section IV, Algorithm 1: a corner is excluded, 2N-2 steps.
 
 use super::path::{self, Way};
 use super::{Algorithm, Info, Request, Scale, cycle, portion};
 use crate::collective::{Kind, shard};
 use crate::error::Result;
-use crate::options::Opt;
-use crate::schedule::{Issue, Op, Schedule};
+use crate::schedule::{Op, Schedule};
 
 /// See the module.
 pub struct RingBiOdd;
@@ -18,18 +15,7 @@ pub struct RingBiOdd;
 const INFO: Info = Info {
     name: "ring-bi-odd",
     summary: "bidirectional ring on odd meshes; one chiplet joins through two merging neighbours",
-    options: &[
-        Opt::choice(
-            "excluded",
-            &["corner", "centre"],
-            "Rank that is left out; centre: the artifact's incomplete variant, for reproduction.",
-        ),
-        Opt::choice(
-            "interfaces",
-            &["per-link", "shared"],
-            "Where both directions queue; shared: in the same ones, as in the artifact.",
-        ),
-    ],
+    options: &[],
     source: "TTO (HPCA 2024) section IV, Algorithm 1",
     collectives: &[Kind::AllReduce],
 };
@@ -44,39 +30,20 @@ impl Algorithm for RingBiOdd {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let centre = request.options.choice("excluded") == "centre";
         let Some((mesh, rows, columns)) = request.mesh() else {
             return request.refuse("it needs an intact two-dimensional mesh");
         };
         if rows % 2 == 0 || columns % 2 == 0 {
             return request.refuse("it is for meshes with odd sides; use ring-bi");
         }
-        if centre && rows != columns {
-            return request.refuse("the centre variant is defined for square meshes only");
-        }
         let rank = |(r, c): (usize, usize)| mesh.rank(&[r as u32, c as u32]);
-        let (ring, excluded, merge): (Vec<u32>, u32, [u32; 2]) = if centre {
-            let c = rows as usize / 2;
-            let ring = cycle::without_centre(rows as usize).into_iter().map(rank).collect();
-            (ring, rank((c, c)), [rank((c, c - 1)), rank((c, c + 1))])
-        } else {
-            let (r, c) = (rows as usize - 1, columns as usize - 1);
-            let ring = cycle::without_corner(rows as usize, columns as usize).into_iter().map(rank).collect();
-            (ring, rank((r, c)), [rank((r, c - 1)), rank((r - 1, c))])
-        };
+        let (r, c) = (rows as usize - 1, columns as usize - 1);
+        let ring: Vec<u32> = cycle::without_corner(rows as usize, columns as usize).into_iter().map(rank).collect();
+        let (excluded, merge) = (rank((r, c)), [rank((r, c - 1)), rank((r - 1, c))]);
         let slots = ring.len();
         let mut builder = request.builder();
-        builder.schedule.endpoint.issue = match request.options.choice("interfaces") {
-            "shared" => Issue::StrictSteps,
-            _ => Issue::Links,
-        };
         builder.schedule.conflict_free = true;
-        // The artifact rounds twice: blocks of D/N in whole packets, then half of N/(N-1) blocks.
-        let block = if centre {
-            (request.block_bytes(request.ranks()) * request.ranks() as u64).div_ceil(2 * slots as u64)
-        } else {
-            request.bytes.div_ceil(2 * slots as u64)
-        };
+        let block = request.bytes.div_ceil(2 * slots as u64);
         for direction in 0..2 {
             for slot in 0..slots {
                 builder.block(portion(shard(request.bytes, slots, slot), 2, direction), block);
@@ -102,12 +69,7 @@ impl Algorithm for RingBiOdd {
         for (direction, slot) in lanes() {
             let lane = (direction * slots + slot) as u32;
             path::copy_along(&mut builder, &[Way { lanes: lane..lane + 1, path: around(slot, direction) }], 0)?;
-            let leaves = hops_to_merge(direction, slot);
-            if centre && leaves == slots as u32 - 1 {
-                builder.schedule.known_gaps.push((excluded, lane));
-            } else {
-                builder.send(Op::Copy, merge[direction], excluded, lane, leaves)?;
-            }
+            builder.send(Op::Copy, merge[direction], excluded, lane, hops_to_merge(direction, slot))?;
         }
         builder.finish()
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Dependencies, Dependency, Holds, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op,
-    Payload, Phase, Recommendation, Route, Schedule, Transfer, TransferId,
+    Payload, Phase, Recommendation, Route, Schedule, Transfer, TransferId, Withdrawn,
 };
 use crate::collective::{Collective, Data, shard};
 use crate::error::{Code, Error, Result};
@@ -92,8 +92,8 @@ impl<'a> Builder<'a> {
                 transfers: vec![],
                 endpoint: Recommendation::default(),
                 conflict_free: false,
-                known_gaps: vec![],
-                known_race: false,
+                known_gaps: Withdrawn,
+                known_race: Withdrawn,
                 certificate: None,
             },
         }
@@ -302,7 +302,6 @@ impl<'a> Builder<'a> {
         if !(2..usize::MAX).contains(&parts)
             || self.fabric.configurations() > 1
             || schedule.matrix.is_some()
-            || !schedule.known_gaps.is_empty()
             || schedule.lanes.iter().any(is_small)
             || counts.iter().any(|&(count, most)| count > most / parts)
         {

@@ -159,14 +159,6 @@ impl Schedule {
         if self.transfers.len() > MAX_TRANSFERS {
             return Err(Error::new(Code::TooLarge, format!("schedule: more than {MAX_TRANSFERS} transfers")));
         }
-        if let Some((rank, lane)) =
-            self.known_gaps.iter().find(|(r, l)| *r >= self.ranks || *l as usize >= self.lanes.len())
-        {
-            return bad(format!("known gap (rank {rank}, lane {lane}) does not exist"));
-        }
-        if let Some((rank, lane)) = repeated(&self.known_gaps) {
-            return bad(format!("known gap (rank {rank}, lane {lane}) is there twice; list it once"));
-        }
         let (mut lane_transfers, mut total) = (0usize, 0u128);
         for (id, transfer) in interruptible(&self.transfers).enumerate() {
             if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {

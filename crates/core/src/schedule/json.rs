@@ -5,8 +5,9 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::units::clip_error;
 use crate::watch::{Watch, interruptible};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::{self, DeserializeOwned, IgnoredAny, SeqAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use std::io::{self, BufReader, Read};
 
 /// Longest accepted JSON text.
@@ -35,7 +36,9 @@ impl Schedule {
             return Err(Error::new(Code::TooLarge, "schedule: JSON text is larger than 1 GiB"));
         }
         let schedule: Schedule = read(text, watch).map_err(|error| match read::<Version>(text, watch) {
-            Ok(Version { schema }) if error.code == Code::BadFile => Schedule::check_schema(&schema).err().unwrap_or(error),
+            Ok(Version { schema }) if error.code == Code::BadFile => {
+                Schedule::check_schema(&schema).err().unwrap_or(error)
+            }
             _ => error,
         })?;
         match fabric {
@@ -51,6 +54,35 @@ impl Schedule {
 #[serde(expecting = "the object of a schedule")]
 struct Version {
     schema: String,
+}
+
+/// A key that files still may have, but with nothing in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Withdrawn;
+
+impl<'de> Deserialize<'de> for Withdrawn {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        from.deserialize_any(Withdrawn)
+    }
+}
+
+impl<'de> Visitor<'de> for Withdrawn {
+    type Value = Withdrawn;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("none, since a schedule must be complete and without races")
+    }
+
+    fn visit_bool<E: de::Error>(self, is_known: bool) -> std::result::Result<Self, E> {
+        if is_known { Err(E::invalid_value(Unexpected::Bool(true), &self)) } else { Ok(self) }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<Self, A::Error> {
+        match list.next_element::<IgnoredAny>()? {
+            Some(_) => Err(de::Error::invalid_value(Unexpected::Other("a known gap"), &self)),
+            None => Ok(self),
+        }
+    }
 }
 
 /// Writes a long list.
@@ -114,6 +146,9 @@ mod tests {
             "bytes":8,"ranks":2,"lanes":[{"offset":0,"bytes":8,"chunks":1,"chunk_bytes":8,"stride":1}],
             "phases":[{"name":"p"}],"transfers":[{"from":0,"to":1,"op":"copy","payload":[0],"step":0,"route":[7]}]}"#;
         assert!(Schedule::from_json(good, None).is_ok());
+        // Earlier versions wrote these.
+        let earlier = good.replacen("\"ranks\"", "\"known_gaps\":[],\"known_race\":false,\"ranks\"", 1);
+        assert_eq!(Schedule::from_json(&earlier, None), Schedule::from_json(good, None));
         let pair = Fabric::parse("ring:2").unwrap();
         assert!(Schedule::from_json(good, Some(&pair)).unwrap_err().message.contains("uses link 7 of 2"));
         for (from, to, why) in [
@@ -136,7 +171,13 @@ mod tests {
             ("\"to\":1", "\"to\":2", "from rank 0 to rank 2"),
             ("\"ranks\":2", "\"ranks\":4294967295", "at most 4096"),
             ("\"ranks\":2", "\"ranks\":2,\"excluded\":[1,0,1]", "rank 1 is excluded twice; list it once"),
-            ("\"ranks\":2", "\"ranks\":2,\"known_gaps\":[[1,0],[1,0]]", "gap (rank 1, lane 0) is there twice"),
+            (
+                "\"ranks\":2",
+                "\"ranks\":2,\"known_gaps\":[[1,0]]",
+                "a known gap, expected none, since a schedule must be",
+            ),
+            ("\"ranks\":2", "\"ranks\":2,\"known_race\":true", "expected none, since a schedule must be complete"),
+            ("\"ranks\":2", "\"ranks\":2,\"known_race\":3", "invalid type: integer `3`, expected none"),
         ] {
             let error = Schedule::from_json(&good.replacen(from, to, 1), None).unwrap_err();
             assert!(error.code == Code::BadFile && error.message.contains(why), "{error}");

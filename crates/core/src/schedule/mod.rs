@@ -23,6 +23,7 @@ pub use builder::Builder;
 pub use certificate::Certificate;
 pub use channels::Channels;
 pub use held::{Held, Turn};
+pub(crate) use json::Withdrawn;
 pub use program::{Action, Instruction, Program, RankProgram, Stream};
 pub use stats::{PhaseSteps, Stats};
 pub use transfer::{Dependencies, Dependency, Event, Holds, Op, Payload, Route, Transfer};
@@ -177,14 +178,12 @@ pub struct Schedule {
     /// Whether it claims that in every slot each link carries at most one message.
     #[serde(default)]
     pub conflict_free: bool,
-    /// (rank, lane) pairs that are known to stay incomplete; only reproductions of published,
-    /// incomplete algorithms have any, and they never count as verified.
-    #[serde(default)]
-    pub known_gaps: Vec<(u32, LaneId)>,
-    /// Whether some transfers are known to start before what they send has arrived; only
-    /// reproductions of published schedules do, and they never count as verified.
-    #[serde(default)]
-    pub known_race: bool,
+    /// What earlier versions wrote: an empty list.
+    #[serde(default, skip_serializing)]
+    pub(crate) known_gaps: Withdrawn,
+    /// What earlier versions wrote: false.
+    #[serde(default, skip_serializing)]
+    pub(crate) known_race: Withdrawn,
     /// How near to the optimum it is, with the reason; only of algorithms that know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,

@@ -7,32 +7,29 @@
 use super::{participation, text};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::schedule::{Held, LaneId, Op, Schedule, TransferId, Turn};
+use crate::schedule::{Held, Op, Schedule, TransferId, Turn};
 use crate::watch::Watch;
 use fixedbitset::FixedBitSet;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Follows every lane with data. `followed` is told of each, with the copies in it that bring a rank what it has already, in
-/// schedule order. Returns the known gaps in one line, which is empty if there are none.
+/// schedule order.
 ///
 /// Complexity: O(lane transfers * ranks / 64) for reducing collectives, O(lane transfers)
 /// otherwise, and O(lanes * ranks that need them).
 ///
 /// # Errors
-/// [`crate::error::Code::NotProven`] with the first contribution missing or counted twice, the
-/// first rank that sends what it does not have, or a declared gap that is none.
+/// [`crate::error::Code::NotProven`] with the first contribution missing or counted twice, or the
+/// first rank that sends what it does not have.
 pub fn check(
     schedule: &Schedule,
     by_lane: &[Vec<TransferId>],
     watch: Watch,
     followed: &mut dyn FnMut(usize, &[TransferId]),
-) -> Result<String> {
-    let gaps: BTreeSet<(LaneId, u32)> = schedule.known_gaps.iter().map(|&(rank, lane)| (lane, rank)).collect();
+) -> Result<()> {
     let mut holdings = Holdings::new(schedule);
     let held = Held::of(schedule);
     let mut repeats = vec![];
-    let mut first_gap = None;
-    let mut count = 0;
     for (lane, list) in by_lane.iter().enumerate() {
         watch.at(lane, by_lane.len())?;
         if schedule.lanes[lane].bytes == 0 {
@@ -44,33 +41,15 @@ pub fn check(
         }
         followed(lane, &repeats);
         repeats.clear();
-        for rank in holdings.needing(lane) {
-            if holdings.complete(rank) || gaps.contains(&(lane as LaneId, rank)) {
-                continue;
-            }
+        if let Some(rank) = holdings.needing(lane).find(|&rank| !holdings.complete(rank)) {
             let missing = holdings.missing(lane, rank);
             let other = missing.iter().find(|&&other| other != rank).unwrap_or(&missing[0]);
             let why = Trail::new(schedule, *other, list, None).why_not_at(rank);
             return text::not_proven(format!("{}; {why}", holdings.shortfall(lane, rank)));
         }
-        for &(_, rank) in gaps.range((lane as LaneId, 0)..=(lane as LaneId, u32::MAX)) {
-            let lane_text = text::lane(schedule, lane);
-            if !holdings.needing(lane).any(|needing| needing == rank) {
-                return text::not_proven(format!("declared gap: rank {rank} needs no {lane_text}"));
-            }
-            if holdings.complete(rank) {
-                return text::not_proven(format!("declared gap: rank {rank} ends complete in {lane_text}"));
-            }
-            first_gap.get_or_insert_with(|| holdings.shortfall(lane, rank));
-            count += 1;
-        }
         holdings.reset();
     }
-    Ok(match (first_gap, count) {
-        (None, _) => String::new(),
-        (Some(first), 1) => first,
-        (Some(first), _) => format!("{first}; and {} more known gaps", count - 1),
-    })
+    Ok(())
 }
 
 /// What every rank holds of the lane being followed.
@@ -311,12 +290,12 @@ mod tests {
     use super::super::fixtures::*;
     use super::*;
 
-    fn run(schedule: &Schedule) -> Result<String> {
+    fn run(schedule: &Schedule) -> Result<()> {
         check(schedule, &schedule.transfers_by_lane(), Watch::default(), &mut |_, _| {})
     }
 
     fn broken(schedule: &Schedule, change: impl Fn(&mut Schedule)) -> String {
-        assert_eq!(run(schedule), Ok(String::new()));
+        assert_eq!(run(schedule), Ok(()));
         let mut schedule = schedule.clone();
         change(&mut schedule);
         run(&schedule).unwrap_err().message
@@ -395,33 +374,16 @@ mod tests {
     fn excluded_ranks_add_nothing_and_need_nothing() {
         let (_, mut tree) = tree_all_reduce(4, 64, 1);
         tree.excluded = vec![3];
-        assert_eq!(run(&tree), Ok(String::new()));
+        assert_eq!(run(&tree), Ok(()));
         tree.transfers.retain(|t| t.to != 3);
-        assert_eq!(run(&tree), Ok(String::new()));
-    }
-
-    #[test]
-    fn gaps_are_declared_and_real() {
-        let (_, tree) = tree_all_reduce(4, 64, 1);
-        let with = |gaps: &[(u32, u32)]| {
-            let mut schedule = tree.clone();
-            schedule.transfers.retain(|t| t.op == Op::Reduce || t.to != 3);
-            schedule.known_gaps = gaps.to_vec();
-            run(&schedule)
-        };
-        assert_has(&with(&[]).unwrap_err().message, &["rank 3 ends without"]);
-        assert_has(&with(&[(3, 0)]).unwrap(), &["rank 3 ends without the contribution of ranks 0, 1, 2 in lane 0"]);
-        assert_has(&with(&[(3, 0), (2, 0)]).unwrap_err().message, &["declared gap: rank 2 ends complete in lane 0"]);
-        let (_, mut scatter) = ring_reduce_scatter(4, 64);
-        scatter.known_gaps = vec![(1, 0)];
-        assert_has(&run(&scatter).unwrap_err().message, &["declared gap: rank 1 needs no lane 0"]);
+        assert_eq!(run(&tree), Ok(()));
     }
 
     #[test]
     fn sets_span_words() {
         let (_, mut ring) = ring_all_reduce(130, 520, 1);
-        assert_eq!(run(&ring), Ok(String::new()));
+        assert_eq!(run(&ring), Ok(()));
         ring.excluded = vec![0, 64, 129];
-        assert_eq!(run(&ring), Ok(String::new()));
+        assert_eq!(run(&ring), Ok(()));
     }
 }

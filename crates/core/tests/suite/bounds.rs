@@ -5,7 +5,7 @@ use antiphon_core::algorithm;
 use antiphon_core::bound::{Bound, lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
-use antiphon_core::fabric::{Fabric, Link, Node, Shape};
+use antiphon_core::fabric::{Fabric, Link, Node, Router, Shape};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::{Builder, Op, Schedule};
 use antiphon_core::simulate::{Fidelity, simulate};
@@ -33,9 +33,14 @@ fn all_reduce(fabric: &Fabric, system: &System, bytes: u64) -> Bound {
 #[test]
 fn bounds_know_the_placement() {
     let system = System::preset("ideal").unwrap();
+    // Four ranks on each of the first nodes.
     let build = |fabric: &Fabric| {
         let collective = Collective::new(Kind::AllReduce);
-        algorithm::build(fabric, &system, collective, 33_333, "dbtree:mapping=four-per-router").unwrap()
+        let mut schedule = algorithm::build(fabric, &system, collective, 33_333, "dbtree").unwrap();
+        let mut router = Router::new(fabric);
+        schedule.placement = (0..schedule.ranks).map(|rank| rank / 4).collect();
+        schedule.transfers.iter_mut().for_each(|t| t.route = router.route(t.from / 4, t.to / 4).into());
+        schedule
     };
     let together = Fabric::parse("mesh:2x2").unwrap();
     let bound = of_schedule(&together, &system, &build(&together), None).unwrap();

@@ -11,19 +11,16 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// Every algorithm, and options that change what is sent.
-const SPECS: [&str; 40] = [
+const SPECS: [&str; 37] = [
     "ring",
     "ring-bi",
     "ring-bi-odd",
-    "ring-bi-odd:excluded=centre",
-    "ring-bi-odd:interfaces=shared",
     "ring-2d",
-    "ring-2d:dependencies=published",
+    "ring-2d:dependencies=held",
     "nested-ring",
     "nested-ring:levels=1",
     "nested-ring:levels=2",
     "dbtree",
-    "dbtree:mapping=four-per-router",
     "dbtree:pair=shift,issue=links,chunks=3",
     "dbtree:pair=xor,routes=spread",
     "dbtree:routes=spread,issue=links",
@@ -64,15 +61,9 @@ fn wrong_builds(fabric: &Fabric, bytes: u64) -> BTreeSet<String> {
             for root in if kind.rooted() { vec![0, last] } else { vec![0] } {
                 let name = || format!("{spec} {} {bytes} B on {}", kind.name(), fabric.name);
                 match algorithm::build(fabric, &system, Collective { kind, root }, bytes, spec) {
-                    Ok(schedule) => match verify(fabric, &schedule) {
-                        Ok(proof) => {
-                            let labelled = schedule.known_race || !schedule.known_gaps.is_empty();
-                            if proof.complete == labelled {
-                                wrong.insert(format!("{}: complete {}", name(), proof.complete));
-                            }
-                        }
-                        Err(error) => drop(wrong.insert(format!("{}: {error}", name()))),
-                    },
+                    Ok(schedule) => {
+                        wrong.extend(verify(fabric, &schedule).err().map(|error| format!("{}: {error}", name())));
+                    }
                     Err(error) if error.code == Code::NotApplicable && !error.message.contains('\n') => {}
                     Err(error) => drop(wrong.insert(format!("{}: {error}", name()))),
                 }
@@ -212,17 +203,6 @@ fn rings_go_round_one_way_rings() {
         let error = build("ring-bi").unwrap_err();
         assert_eq!(error.code, Code::NotApplicable);
         assert!(error.message.contains("go one way"), "{error}");
-    }
-}
-
-#[test]
-fn a_race_is_known_only_where_there_is_one() {
-    let (fabric, system) = (Fabric::parse("mesh:2x2").unwrap(), System::preset("tto").unwrap());
-    for (kind, race) in [(Kind::ReduceScatter, false), (Kind::AllReduce, true)] {
-        let spec = "ring-2d:dependencies=published";
-        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 1000, spec).unwrap();
-        assert_eq!(schedule.known_race, race);
-        assert_eq!(verify(&fabric, &schedule).unwrap().complete, !race);
     }
 }
 

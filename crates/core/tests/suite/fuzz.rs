@@ -204,7 +204,7 @@ fn schedules() {
         ("mesh:2x3", "multitree:chunk=100", Kind::AllReduce),
         ("switch:4", "halving-doubling", Kind::ReduceScatter),
         ("ring:3", "direct", Kind::AllToAll),
-        ("mesh:2x2", "dbtree:mapping=four-per-router", Kind::AllReduce),
+        ("mesh:2x2", "dbtree", Kind::AllReduce),
         ("mesh:3", "direct", Kind::AllGather),
     ]
     .map(|(spec, name, kind)| {

@@ -182,7 +182,7 @@ fn groups_are_products_of_their_own() {
     turned.reverse();
     turned.swap(3, 11);
     for (spec, ranks, names) in [
-        ("mesh:8x8", &CORNER[..], "ring ring-bi ring-2d tto combs dbtree:mapping=four-per-router"),
+        ("mesh:8x8", &CORNER[..], "ring ring-bi ring-2d tto combs"),
         ("mesh:8x8", &turned, "ring ring-bi ring-2d tto combs"),
         ("torus:8x8@50+25,slow=60-61:0.5", &CORNER, "ring ring-bi ring-2d tto combs"),
         ("mesh:8x8", &[27, 28, 29, 35, 36, 37, 43, 44, 45], "ring ring-bi-odd ring-2d tto combs"),

@@ -252,7 +252,7 @@ fn built() -> impl Strategy<Value = (Fabric, System, Schedule)> {
     let fabric =
         prop_oneof![select(&FABRICS[..]).prop_map(|spec| Fabric::parse(spec).unwrap()), random_fabric()].boxed();
     let mut names: Vec<String> = algorithm::ALL.iter().map(|a| a.info().name.to_string()).collect();
-    let options = ["tto:barrier=no", "dbtree:mapping=four-per-router", "direct:chunk=64", "multitree:chunk=300"];
+    let options = ["tto:barrier=no", "dbtree:pair=shift", "direct:chunk=64", "multitree:chunk=300"];
     names.extend(options.map(String::from));
     let system = (select(&["generic", "tto"][..]), prop::option::of(1u64..50)).prop_map(|(name, rate)| {
         let system = System::preset(name).unwrap();
@@ -301,17 +301,15 @@ fn ranks_share_a_node_and_its_links() {
         ("ring:4", "ring-bi", &[0, 0, 1, 1]),
         ("ring:4", "direct", &[0, 0, 1, 1]),
         ("ring:4", "dbtree", &[2, 0, 2, 0]),
-        ("torus:3x3", "dbtree:mapping=four-per-router", &[]),
-        ("mesh:4x4", "dbtree:mapping=four-per-router", &[]),
+        ("torus:3x3", "dbtree", &[0, 0, 0, 0, 1, 1, 1, 1, 2]),
+        ("mesh:4x4", "dbtree", &[0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]),
     ] {
         for issue in ISSUES {
             let fabric = Fabric::parse(spec).unwrap();
             let collective = Collective::new(Kind::AllReduce);
             let mut schedule = algorithm::build(&fabric, &generic, collective, 10_000, algorithm).unwrap();
             (schedule.endpoint.issue, schedule.conflict_free) = (issue, false);
-            if !placement.is_empty() {
-                schedule.placement = placement.to_vec();
-            }
+            schedule.placement = placement.to_vec();
             mend_routes(&fabric, &mut schedule);
             assert!(verify(&fabric, &schedule).unwrap().complete);
             let outcome = run(&fabric, &schedule, &generic);

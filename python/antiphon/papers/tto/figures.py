@@ -6,20 +6,19 @@ from statistics import median
 
 import antiphon
 from antiphon import Fabric
+from antiphon.papers.tto.artifact import DATA, built
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
-from antiphon.repro.data import Data
 from antiphon.repro.figure import Figure, takes_part
 from antiphon.repro.table import Entry
 from antiphon.studies import Record
 
-DATA = Data("tto")
-SYSTEM = "tto"
+SYSTEM = antiphon.System("tto")
 MIB = 1 << 20
 
 
 def _built(name: str, side: int, size: int = MIB) -> tuple[Fabric, antiphon.Schedule]:
     fabric = Fabric(f"mesh:{side}x{side}")
-    return fabric, antiphon.build(fabric, DATA.series[name].run, bytes=size, system=SYSTEM)
+    return fabric, built(fabric, DATA.series[name].run, "all-reduce", size, SYSTEM)
 
 
 def _used_links(case: Entry) -> Entry:

@@ -90,15 +90,14 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
     Ok(soonest.into_schedule())
 }
 
-/// Offers what was built, if it could be and is complete.
+/// Offers what was built, if it could be for all ranks.
 fn take(soonest: &mut Soonest, built: Result<Schedule>) -> Result<()> {
     let is_refused = |error: &Error| matches!(error.code, Code::NotApplicable | Code::TooLarge);
     match built {
         Err(error) if is_refused(&error) => Ok(()),
         built => {
             let schedule = built?;
-            let Schedule { excluded, placement, known_gaps, .. } = &schedule;
-            if excluded.is_empty() && placement.is_empty() && known_gaps.is_empty() {
+            if schedule.excluded.is_empty() && schedule.placement.is_empty() {
                 soonest.offer(schedule)?;
             }
             Ok(())

@@ -1,0 +1,166 @@
+"""AllReduces as the artifact of the TTO paper runs them, flaws included, and runs that know them by name.
+
+* ``artifact-dbtree``: four ranks on each of the first routers; an odd last rank is left out.
+* ``artifact-ring-2d``: a data race, since the second dimension waits for only one part of the first.
+* ``artifact-ring-bi-odd``: without the centre, which never gets the last part of either direction.
+* ``artifact-ring-bi-odd-shared``: the same, but both directions queue in the same interfaces.
+
+All but the first are no AllReduces, so that no proof could be: they are timed as ``Schedule.assumed``.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from math import ceil
+from typing import Any
+
+import antiphon
+from antiphon import Fabric, Schedule, ScheduleBuilder, System
+from antiphon.collective.timing import Progress, Timer, simulator
+from antiphon.repro.data import Data
+from antiphon.studies import Point, TrainingPoint
+
+RANKS_A_ROUTER = 4
+Document = dict[str, Any]
+"""A schedule as in docs/schedule.md."""
+
+
+def built(fabric: Fabric, algorithm: str, collective: str, bytes: int, system: System, root: int = 0) -> Schedule:
+    """The schedule of one of the artifact's AllReduces on a mesh, or of an algorithm."""
+    if algorithm not in MADE:
+        return antiphon.build(fabric, algorithm, collective, bytes, system, root)
+    document = MADE[algorithm](fabric, bytes, system) | {"algorithm": algorithm}
+    return Schedule.from_json(json.dumps(document), fabric).assumed(fabric)
+
+
+def _db_tree(fabric: Fabric, bytes: int, system: System) -> Document:
+    """The trees of an even number of ranks, with the routes between the routers that the ranks share."""
+    taking_part = fabric.ranks & ~1
+    document = json.loads(antiphon.build(f"ring:{taking_part}", "dbtree", bytes=bytes, system=system).to_json())
+    direct = antiphon.build(fabric, "direct", "all-to-all", bytes, system)
+    ends = list(zip(direct.transfers["from"].tolist(), direct.transfers["to"].tolist(), strict=True))
+    routes: dict[tuple[int, int], list[int]] = {}
+    for transfer, link in zip(direct.routes["transfer"].tolist(), direct.routes["link"].tolist(), strict=True):
+        routes.setdefault(ends[transfer], []).append(link)
+    for transfer in document["transfers"]:
+        routers = transfer["from"] // RANKS_A_ROUTER, transfer["to"] // RANKS_A_ROUTER
+        transfer["route"] = routes.get(routers, [])
+    return document | {
+        "fabric": fabric.name,
+        "ranks": fabric.ranks,
+        "excluded": list(range(taking_part, fabric.ranks)),
+        "placement": [rank // RANKS_A_ROUTER for rank in range(fabric.ranks)],
+    }
+
+
+def _ring_2d(fabric: Fabric, bytes: int, system: System) -> Document:
+    """Without the barrier between the dimensions, and with one wait for the first instead of all."""
+    document: Document = json.loads(antiphon.build(fabric, "ring-2d", bytes=bytes, system=system).to_json())
+    document["endpoint"]["issue"] = "steps"
+    for phase in document["phases"]:
+        phase["barrier"] = False
+    moments = [(transfer["phase"], transfer["step"]) for transfer in document["transfers"]]
+    for transfer in document["transfers"]:
+        if transfer["phase"] % 2 == 1:
+            first = [other for other in transfer.get("start_after", ()) if moments[other][0] < transfer["phase"]]
+            transfer["start_after"] = sorted(first, key=lambda other: moments[other])[:1]
+    return document
+
+
+def _ring_bi_odd(issue: str, fabric: Fabric, bytes: int, system: System) -> Document:
+    """A ring in both directions, to which the centre's data go, and from which it gets all but the last part, at one
+    neighbour for each direction."""
+    (side, _), centre = fabric.dimensions["size"].tolist(), fabric.ranks // 2
+    ring = [row * side + column for row, column in without_centre(side)]
+    merging = centre - 1, centre + 1
+    builder = ScheduleBuilder(fabric, "all-reduce", bytes, conflict_free=True)
+    count = len(ring)
+    # The artifact rounds twice: blocks of D/N in whole packets, then half of N/(N-1) blocks.
+    whole = ceil(ceil(bytes / fabric.ranks) / system.packet_payload_bytes) * system.packet_payload_bytes
+    wire = ceil(whole * fabric.ranks / (2 * count))
+    lanes: dict[int, tuple[int, list[int]]] = {}
+    for direction in (0, 1):
+        for place in range(count):
+            start, length = _cut(_cut((0, bytes), count, place), 2, direction)
+            lane = builder.lane(start, length, chunk_bytes=max(wire, length, 1))
+            # From the rank that has the sum.
+            way = [ring[(place + hop * (1 - 2 * direction)) % count] for hop in range(count)]
+            lanes[lane] = way.index(merging[direction]), way
+    builder.phase("reduce-scatter")
+    for step in range(count):
+        for lane, (merge, way) in lanes.items():
+            if step == count - 1 - merge:
+                builder.reduce(centre, way[merge], lane, step)
+            if step > 0:
+                builder.reduce(way[count - step], way[count - 1 - step], lane, step)
+    builder.phase("all-gather")
+    for step in range(count - 1):
+        for lane, (merge, way) in lanes.items():
+            builder.copy(way[step], way[step + 1], lane, step)
+            if step == merge:
+                builder.copy(way[merge], centre, lane, step)
+    document: Document = json.loads(builder.finish().to_json())
+    document["endpoint"]["issue"] = issue
+    return document
+
+
+def _cut(region: tuple[int, int], parts: int, index: int) -> tuple[int, int]:
+    """Start and length of a part of a region, cut at multiples of 4 bytes."""
+    start, length = region
+    low, high = (length if at == parts else length * at // parts // 4 * 4 for at in (index, index + 1))
+    return start + low, high - low
+
+
+def _shell(low: int, high: int) -> list[tuple[int, int]]:
+    """The border of a square of routers, clockwise from the middle of its west side."""
+    middle = (low + high) // 2
+    west = [(row, low) for row in range(high - 1, low, -1)]
+    around = [(low, column) for column in range(low, high)] + [(row, high) for row in range(low, high)]
+    around += [(high, column) for column in range(high, low - 1, -1)] + west
+    start = around.index((middle, low))
+    return around[start:] + around[:start]
+
+
+def without_centre(side: int) -> list[tuple[int, int]]:
+    """A ring through all routers of an odd mesh but the centre, from its west neighbour on, as rows and columns: square
+    shells, each joined with the next by two parallel links on the west side instead of one of each shell."""
+    centre = side // 2
+    ring = _shell(centre - 1, centre + 1)
+    for size in range(2, centre + 1):
+        # The link of the inner shell that is left out, in turn above and below, so that it is still there.
+        row, column = centre - size % 2, centre - size
+        outer = _shell(centre - size, centre + size)
+        start = outer.index((row, column))
+        detour = outer[start:] + outer[:start]
+        upper, lower = (ring.index((row + below, column + 1)) for below in (0, 1))
+        if (upper + 1) % len(ring) == lower:
+            ring[upper + 1 : upper + 1] = detour
+        else:
+            ring[lower + 1 : lower + 1] = detour[::-1]
+    return ring
+
+
+class ArtifactPoint(Point):
+    """A collective, which may be one of the artifact's."""
+
+    def schedule(self, fabric: Fabric, system: System) -> Schedule:
+        """By ``built``."""
+        return built(fabric, self.algorithm, self.collective, self.bytes, system, self.root)
+
+
+class ArtifactTraining(TrainingPoint):
+    """Training, whose AllReduces may be the artifact's."""
+
+    def timer(self, system: System, progress: Progress | None) -> Timer:
+        """Of what ``built`` gives."""
+        return simulator(system, dict(self.options).get("fidelity", "packet"), progress, schedules=built)
+
+
+MADE = {
+    "artifact-dbtree": _db_tree,
+    "artifact-ring-2d": _ring_2d,
+    "artifact-ring-bi-odd": partial(_ring_bi_odd, "links"),
+    "artifact-ring-bi-odd-shared": partial(_ring_bi_odd, "strict-steps"),
+}
+DATA = Data("tto", kinds={"collective": ArtifactPoint, "training": ArtifactTraining})
