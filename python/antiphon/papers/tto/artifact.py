@@ -71,8 +71,7 @@ def _ring_2d(fabric: Fabric, bytes: int, system: System) -> Document:
 def _ring_bi_odd(issue: str, fabric: Fabric, bytes: int, system: System) -> Document:
     """A ring in both directions, to which the centre's data go, and from which it gets all but the last part, at one
     neighbour for each direction."""
-    (side, _), centre = fabric.dimensions["size"].tolist(), fabric.ranks // 2
-    ring = [row * side + column for row, column in without_centre(side)]
+    ring, centre = around_centre(fabric), fabric.ranks // 2
     merging = centre - 1, centre + 1
     builder = ScheduleBuilder(fabric, "all-reduce", bytes, conflict_free=True)
     count = len(ring)
@@ -112,33 +111,14 @@ def _cut(region: tuple[int, int], parts: int, index: int) -> tuple[int, int]:
     return start + low, high - low
 
 
-def _shell(low: int, high: int) -> list[tuple[int, int]]:
-    """The border of a square of routers, clockwise from the middle of its west side."""
-    middle = (low + high) // 2
-    west = [(row, low) for row in range(high - 1, low, -1)]
-    around = [(low, column) for column in range(low, high)] + [(row, high) for row in range(low, high)]
-    around += [(high, column) for column in range(high, low - 1, -1)] + west
-    start = around.index((middle, low))
-    return around[start:] + around[:start]
-
-
-def without_centre(side: int) -> list[tuple[int, int]]:
-    """A ring through all routers of an odd mesh but the centre, from its west neighbour on, as rows and columns: square
-    shells, each joined with the next by two parallel links on the west side instead of one of each shell."""
-    centre = side // 2
-    ring = _shell(centre - 1, centre + 1)
-    for size in range(2, centre + 1):
-        # The link of the inner shell that is left out, in turn above and below, so that it is still there.
-        row, column = centre - size % 2, centre - size
-        outer = _shell(centre - size, centre + size)
-        start = outer.index((row, column))
-        detour = outer[start:] + outer[:start]
-        upper, lower = (ring.index((row + below, column + 1)) for below in (0, 1))
-        if (upper + 1) % len(ring) == lower:
-            ring[upper + 1 : upper + 1] = detour
-        else:
-            ring[lower + 1 : lower + 1] = detour[::-1]
-    return ring
+def around_centre(fabric: Fabric) -> list[int]:
+    """A ring through all ranks of an odd mesh but the centre, from its west neighbour on: where ``ring`` goes from the
+    centre, which is a detour of its own way."""
+    gather = antiphon.build(fabric, "ring", "all-gather", 4 * fabric.ranks)
+    lane = gather.lanes["source"].tolist().index(fabric.ranks // 2)
+    carrying = gather.payloads["transfer"][gather.payloads["lane"] == lane]
+    ring: list[int] = gather.transfers["to"][carrying].tolist()
+    return ring[: fabric.ranks - 1]
 
 
 class ArtifactPoint(Point):
