@@ -11,6 +11,7 @@ All but the first are no AllReduces, so that no proof could be: they are timed a
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from math import ceil
 from typing import Any
@@ -37,7 +38,9 @@ def built(fabric: Fabric, algorithm: str, collective: str, bytes: int, system: S
 def _db_tree(fabric: Fabric, bytes: int, system: System) -> Document:
     """The trees of an even number of ranks, with the routes between the routers that the ranks share."""
     taking_part = fabric.ranks & ~1
-    document = json.loads(antiphon.build(f"ring:{taking_part}", "dbtree", bytes=bytes, system=system).to_json())
+    document: Document = json.loads(
+        antiphon.build(f"ring:{taking_part}", "dbtree", bytes=bytes, system=system).to_json()
+    )
     direct = antiphon.build(fabric, "direct", "all-to-all", bytes, system)
     ends = list(zip(direct.transfers["from"].tolist(), direct.transfers["to"].tolist(), strict=True))
     routes: dict[tuple[int, int], list[int]] = {}
@@ -137,7 +140,7 @@ class ArtifactTraining(TrainingPoint):
         return simulator(system, dict(self.options).get("fidelity", "packet"), progress, schedules=built)
 
 
-MADE = {
+MADE: dict[str, Callable[[Fabric, int, System], Document]] = {
     "artifact-dbtree": _db_tree,
     "artifact-ring-2d": _ring_2d,
     "artifact-ring-bi-odd": partial(_ring_bi_odd, "links"),
