@@ -231,7 +231,6 @@ class System:
         clock_ns: float | None = None,
         link_arbitration: str | None = None,
         link_switching: str | None = None,
-        link_buffers: str | None = None,
         routing: str | None = None,
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
@@ -308,9 +307,6 @@ class System:
     @property
     def link_switching(self) -> str:
         """When a packet goes on to its next link, at fidelity packet: as a whole, or from its first flit on."""
-    @property
-    def link_buffers(self) -> str:
-        """Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers."""
     @property
     def routing(self) -> str:
         """Which of equally short ways through switches messages take: shared, the first, or by a hash."""

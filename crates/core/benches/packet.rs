@@ -33,7 +33,7 @@ impl Case {
 
 /// Packets times links a second. Many short messages share the links, so most packets are an event a link;
 /// with `tto` links have no latency, with `generic` every arrival is one more event. Chunks of whole
-/// shards and DBTree's long messages have no period. In routers nothing merges.
+/// shards and DBTree's long messages have no period.
 fn throughput(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("packet-hops");
     group.sample_size(20).sampling_mode(SamplingMode::Flat);
@@ -43,12 +43,6 @@ fn throughput(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(case.run().packet_hops));
         group.bench_function(BenchmarkId::new(algorithm, system), |bencher| bencher.iter(|| case.run()));
     }
-    let mut case = Case::new("mesh:8x8", "aries", "dbtree", 2 * MIB).unwrap();
-    for (key, value) in [("link_switching", "cut-through"), ("link_buffers", "routers")] {
-        case.system.set(key, value).unwrap();
-    }
-    group.throughput(Throughput::Elements(case.run().packet_hops));
-    group.bench_function("routers/dbtree/aries", |bencher| bencher.iter(|| case.run()));
     group.finish();
 }
 

@@ -204,7 +204,6 @@ fn packets_are_stored_or_cost_their_tail_once() {
         of(&system, Some(Fidelity::Packet))
     };
     assert_eq!(with("link_switching", "cut-through"), cut + 12_000);
-    assert_eq!(with("link_buffers", "routers"), stored + 12_000);
     assert_eq!(with("endpoint", "ideal:delay_ns=5"), stored + 12_000 + 5_000);
 }
 

@@ -30,7 +30,7 @@ use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::parameter::Choice;
 use crate::schedule::Schedule;
-use crate::system::{Buffering, System};
+use crate::system::System;
 use crate::units::Picos;
 pub use crate::watch::Progress;
 pub(crate) use clock::Ticks;
@@ -38,7 +38,7 @@ use energy::PowerRates;
 pub(crate) use machine::{Machine, Shortcuts};
 pub use network::Least;
 pub(crate) use network::Network;
-use network::{AlphaBeta, Flit, Packet, Routed};
+use network::{AlphaBeta, Flit, Packet};
 pub(crate) use plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -193,8 +193,7 @@ fn run(
             Ok(machine.into_result())
         }
     }
-    let divides = plan.system.buffering == Buffering::Endless && plan.flights.len() == 1;
-    if fidelity == Fidelity::Packet && divides && shortcuts.cores > 1 {
+    if fidelity == Fidelity::Packet && plan.flights.len() == 1 && shortcuts.cores > 1 {
         return parts::run(plan, shortcuts, progress);
     }
     with_machine(plan, order, fidelity, shortcuts, ToTheEnd(progress))
@@ -218,10 +217,7 @@ pub(crate) fn with_machine<'a, C: Client<'a>>(
 ) -> Result<C::Done> {
     match fidelity {
         Fidelity::AlphaBeta => client.run(Machine::<AlphaBeta>::new(plan, order, shortcuts)?),
-        Fidelity::Packet => match plan.system.buffering {
-            Buffering::Endless => client.run(Machine::<Packet>::new(plan, order, shortcuts)?),
-            Buffering::Routers => client.run(Machine::<Routed>::new(plan, order, shortcuts)?),
-        },
+        Fidelity::Packet => client.run(Machine::<Packet>::new(plan, order, shortcuts)?),
         Fidelity::Flit => client.run(Machine::<Flit>::new(plan, order, shortcuts)?),
     }
 }

@@ -15,8 +15,7 @@ use crate::collective::{Collective, Kind};
 use crate::error::Code;
 use crate::schedule::{Builder, Dependency, Event, Issue, Lane, Op, Pacing, Schedule, Transfer};
 use crate::system::{
-    Allocator, Arbitration, Assignment, Buffering, Ejection, Forwarding, NetworkInterface, PRESETS, RouterModel,
-    Switching,
+    Allocator, Arbitration, Assignment, Ejection, Forwarding, NetworkInterface, PRESETS, RouterModel, Switching,
 };
 use crate::units::Rate;
 use proptest::prelude::*;
@@ -512,7 +511,6 @@ proptest! {
         system in prop_oneof![Just(tto()), Just(System::preset("generic").unwrap()), small_buffers()],
     ) {
         fast_forward(&fabric, &schedule, &system, Fidelity::Flit);
-        fast_forward(&fabric, &schedule, &System { buffering: Buffering::Routers, ..system }, Fidelity::Packet);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
 mod arbitration;
-mod buffering;
 mod endpoint;
 mod energy;
 mod forwarding;
@@ -12,7 +11,6 @@ mod processor;
 mod router;
 
 pub use arbitration::Arbitration;
-pub use buffering::Buffering;
 pub use endpoint::{
     AceEndpoint, ENDPOINT_PRESETS, Endpoint, EnginePart, FsmSplit, IdealEndpoint, Left, NpuEndpoint, SramSplit,
 };
@@ -51,9 +49,6 @@ parameters! {
         /// When a packet goes on to its next link, at fidelity packet: as a whole, or from its first flit on.
         #[parameter("link_switching", Domain::Choice(Forwarding::NAMES), "TTO artifact: store-and-forward; Kermani and Kleinrock (1979): cut-through")]
         pub forwarding: Forwarding = Forwarding::StoreAndForward,
-        /// Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers.
-        #[parameter("link_buffers", Domain::Choice(Buffering::NAMES), "TTO artifact: endless; Dally and Towles, chapter 16: routers")]
-        pub buffering: Buffering = Buffering::Endless,
         /// Which of equally short ways through switches messages take: shared, the first, or by a hash.
         #[parameter("routing", Routing::SPEC, "Hopps, RFC 2992 (2000): hash")]
         pub routing: Routing = Routing::Spread,
@@ -61,7 +56,7 @@ parameters! {
         pub packet: PacketFormat = PacketFormat::default(),
         /// Network interfaces.
         pub interface: NetworkInterface = NetworkInterface::default(),
-        /// Routers, for flits, and for packets that wait in them.
+        /// Routers, for flits.
         pub router: RouterModel = RouterModel::default(),
         /// From the arrival of a message's last packet to the start of what waited for it.
         #[parameter("hand_off_ns", Domain::ns(0.0), "TTO artifact; the latency of a step in C-Cube's cost model")]

@@ -281,7 +281,6 @@ fn any_system(random: &mut Pcg64) -> System {
     let mut system = systems()[(random.next_u64() % 3) as usize].clone();
     for (key, values) in [
         ("link_switching", &["store-and-forward", "cut-through"][..]),
-        ("link_buffers", &["endless", "endless", "routers"]),
         ("endpoint", &["system", "system", "ideal", "npu", "ace"]),
         ("router_switching", &["wormhole", "cut-through"]),
         ("router_ejection", &["switched", "circuit"]),

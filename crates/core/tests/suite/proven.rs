@@ -12,7 +12,7 @@ use antiphon_core::fabric::{Fabric, NodeId, Router};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, Schedule, Transfer};
 use antiphon_core::simulate::{Fidelity, simulate};
-use antiphon_core::system::{Buffering, Forwarding, System};
+use antiphon_core::system::{Forwarding, System};
 use antiphon_core::verify::verify;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -208,12 +208,9 @@ fn run(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<&'static
         prop_assert!(ran.is_ok(), "{ran:?}");
     }
     let mut outcome = "finished";
-    let routed = System { buffering: Buffering::Routers, ..system.clone() };
     let cut = System { forwarding: Forwarding::CutThrough, ..system.clone() };
-    let packets = [(Fidelity::Packet, &routed), (Fidelity::Packet, &cut)];
-    let runs = Fidelity::ALL.iter().map(|&(_, fidelity)| (fidelity, system)).chain(packets);
+    let runs = Fidelity::ALL.iter().map(|&(_, fidelity)| (fidelity, system)).chain([(Fidelity::Packet, &cut)]);
     for (fidelity, system) in runs {
-        let in_routers = fidelity == Fidelity::Flit || system.buffering == Buffering::Routers;
         match simulate(fabric, schedule, system, fidelity, &mut |_| true) {
             Ok(result) => {
                 // Ranks add one message at a time, and all are done when the last chunk is.
@@ -225,7 +222,7 @@ fn run(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<&'static
                 }
             }
             // The one documented limit: routes that wait for each other in a cycle, and no channels to part them.
-            Err(error) if in_routers && error.message.contains("virtual channels are too few") => {
+            Err(error) if fidelity == Fidelity::Flit && error.message.contains("virtual channels are too few") => {
                 prop_assert_eq!(error.code, Code::Stalled);
                 outcome = "virtual channels are too few";
             }

@@ -7,6 +7,7 @@ from functools import cache, partial
 
 import antiphon
 from antiphon.collective.timing import simulator
+from antiphon.names import Fidelity
 from antiphon.repro.data import Data, Series
 from antiphon.repro.rows import stated_row
 from antiphon.repro.table import Entry
@@ -73,18 +74,10 @@ def of(case: Entry, series: Series, best: bool = False) -> Design:
     return found
 
 
-Changes = tuple[tuple[str, str], ...]
-"""Parameters of the system that are replaced."""
-ENDLESS: Changes = ()
-ROUTERS: Changes = (("link_switching", "cut-through"), ("link_buffers", "routers"))
-"""Where packets wait: in endless queues, or where flits do, which is about ten times the work for a packet and a link
-(``make bench``), and more where endless queues let packets of a message pass as one."""
-
-
-def all_reduce(case: Entry, series: Series, waits: Changes, fidelity: str = "packet") -> Point:
-    """An AllReduce of a size on a design; ``waits`` is ENDLESS or ROUTERS."""
+def all_reduce(case: Entry, series: Series, fidelity: Fidelity = "flit") -> Point:
+    """An AllReduce of a size on a design."""
     found = of(case, series)
-    changes = (("router_ejection", found.ejection), *waits)
+    changes = (("router_ejection", found.ejection),)
     return Point(found.fabric, found.algorithm, case["size"], SYSTEM.name, changes, fidelity=fidelity)
 
 

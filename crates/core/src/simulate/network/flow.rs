@@ -53,11 +53,6 @@ impl Flow {
         Flow { hop: self.hop + 1, ..self }
     }
 
-    /// The same place in [`Plan::hops`], which have no ends.
-    pub fn hop_of_plan(self) -> usize {
-        (self.hop - self.transfer) as usize
-    }
-
     /// Tells it from others.
     pub fn word(self) -> u64 {
         (self.transfer as u64) << 32 | self.hop as u64

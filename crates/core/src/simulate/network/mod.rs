@@ -1,18 +1,13 @@
 //! Networks: one per fidelity, behind one trait. A network carries messages between the interfaces of ranks.
 
 mod alpha_beta;
-mod arriving;
 mod flit;
 mod flow;
 mod packet;
-mod routed;
-mod routes;
-mod terminals;
 
 pub use alpha_beta::AlphaBeta;
 pub use flit::Flit;
 pub use packet::{Border, Crossing, Packet};
-pub use routed::Routed;
 
 use super::Fidelity;
 use super::clock::Ticks;
@@ -20,7 +15,7 @@ use super::endpoints::Endpoints;
 use super::period::Recurrent;
 use super::plan::{self, Plan};
 use super::recorder::Traffic;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::parameter::Choice;
 use crate::schedule::Issue;
 use crate::system::{Forwarding, System};
@@ -100,18 +95,4 @@ pub trait Network<'a>: Recurrent + Sized {
 
     /// What it recorded.
     fn into_traffic(self) -> Traffic;
-}
-
-/// Flits of the longest packet. O(kinds of messages).
-fn longest_packet(plan: &Plan) -> u64 {
-    plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0)
-}
-
-/// Refuses packets that do not fit as a whole into the buffer of a virtual channel, and says what needs that.
-fn expect_room(longest: u64, depth_flits: u32, needs: &str) -> Result<()> {
-    if longest > depth_flits.into() {
-        let what = format!("packets of {longest} flits do not fit into buffers of {depth_flits}, as {needs} needs");
-        return Err(Error::new(Code::BadSize, what));
-    }
-    Ok(())
 }

@@ -15,11 +15,6 @@ fn aries(changes: &[(&str, &str)]) -> System {
     system
 }
 
-/// The same where packets wait in routers and are cut through.
-fn through_routers(changes: &[(&str, &str)]) -> System {
-    aries(&[&[("link_switching", "cut-through"), ("link_buffers", "routers")], changes].concat())
-}
-
 /// Messages of `packets`, all sent in step 0.
 fn messages(fabric: &str, issue: Issue, packets: u64, ends: &[(u32, u32)], system: &System) -> (Fabric, Schedule) {
     let fabric = Fabric::parse(fabric).unwrap();
@@ -78,14 +73,12 @@ fn stages_of_routers() {
 fn packets_that_are_cut_through() {
     let cut = aries(&[("link_switching", "cut-through")]);
     let hop = 1 + 10 + 2;
-    for (system, fidelity) in
-        [(&cut, Fidelity::Packet), (&through_routers(&[]), Fidelity::Packet), (&cut, Fidelity::Flit)]
-    {
+    for fidelity in [Fidelity::Packet, Fidelity::Flit] {
         for packets in [1, 2, 3, FEW] {
             for far in 1..4 {
                 let time = packets * PACKET + 10 + 8 + u64::from(far - 1) * hop;
                 let ends = [(0, far)];
-                let times = done("mesh:4", Issue::Links, packets, &ends, system, fidelity);
+                let times = done("mesh:4", Issue::Links, packets, &ends, &cut, fidelity);
                 assert_eq!(times, [time], "{fidelity:?} {packets} {far}");
             }
         }
@@ -159,95 +152,46 @@ fn what_is_behind_waits_where_buffers_are_full() {
     let [packets, flits] = [Fidelity::Packet, Fidelity::Flit].map(|fidelity| of(&ends, fidelity));
     assert!(are_near(&flits[..1], &packets[..1], 0.02), "{flits:?} {packets:?}");
     assert!(10 * flits[1] > 14 * packets[1], "{flits:?} {packets:?}");
-    // Packets in routers do.
-    let routed = done("mesh:2x3", Issue::Links, COUNT, &ends, &through_routers(&[]), Fidelity::Packet);
-    assert!(are_near(&routed, &flits, 0.02), "{routed:?} {flits:?}");
     assert!(are_near(&of(&ends[..2], Fidelity::Flit), &of(&ends[..2], Fidelity::Packet), 0.02));
 }
 
-/// A message that ends at a router, and one that goes on over a link that it shares, come over one link: those that end cross to the
-/// local port while the others wait. By a circuit they do not cross, and only the shared link counts.
-#[test]
-fn what_ends_at_a_router_crosses_it() {
-    let ends = [(0, 1), (0, 2), (1, 2)];
-    for ejection in ["switched", "circuit"] {
-        let changes = [("router_ejection", ejection)];
-        let flits = done("mesh:3", Issue::Links, COUNT, &ends, &aries(&changes), Fidelity::Flit);
-        let routed = done("mesh:3", Issue::Links, COUNT, &ends, &through_routers(&changes), Fidelity::Packet);
-        assert!(are_near(&routed, &flits, 0.05), "{ejection}: {routed:?} {flits:?}");
-    }
-}
-
-/// When the last of messages of `COUNT` packets is there, in packets in routers and in flits.
-fn last_of(fabric: &str, ends: &[(u32, u32)], channels: &str) -> [u64; 2] {
-    let system = through_routers(&[("router_virtual_channels", channels)]);
-    let last = |fidelity| done(fabric, Issue::Links, COUNT, ends, &system, fidelity).into_iter().max().unwrap();
-    [last(Fidelity::Packet), last(Fidelity::Flit)]
-}
-
-/// From every node of a ring of five to the next but one.
-const ROUND: [(u32, u32); 5] = [(0, 2), (1, 3), (2, 4), (3, 0), (4, 1)];
-
-/// One channel cannot be divided into classes, and packets all round a ring wait for each other; with two they do not, as the next test
-/// shows.
+/// One channel cannot be divided into classes, and packets all round a ring wait for each other; with two they do not.
 #[test]
 fn packets_that_wait_for_each_other_are_named() {
-    let system = through_routers(&[("router_virtual_channels", "1")]);
-    let (fabric, schedule) = messages("ring:5", Issue::Links, COUNT, &ROUND, &system);
-    for fidelity in [Fidelity::Packet, Fidelity::Flit] {
-        let error = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap_err();
-        assert_eq!(error.code, Code::Stalled);
-        assert!(error.message.contains("deadlock in the network at "), "{error}");
-        assert!(error.message.contains("1 virtual channels are too few for these routes"), "{error}");
-    }
+    let ends = [(0, 2), (1, 3), (2, 4), (3, 0), (4, 1)];
+    let run = |channels| {
+        let system = aries(&[("router_virtual_channels", channels)]);
+        let (fabric, schedule) = messages("ring:5", Issue::Links, COUNT, &ends, &system);
+        simulate(&fabric, &schedule, &system, Fidelity::Flit, &mut |_| true)
+    };
+    let error = run("1").unwrap_err();
+    assert_eq!(error.code, Code::Stalled);
+    assert!(error.message.contains("deadlock in the network at "), "{error}");
+    assert!(error.message.contains("1 virtual channels are too few for these routes"), "{error}");
+    assert!(run("2").is_ok());
 }
 
-/// Where channels are scarce, who gets one decides: channels take turns, not inputs, so that an input with many packets that wait gets
-/// many. A packet has its channel while it waits for its turn to cross.
-#[test]
-fn channels_take_turns() {
-    let long_way = [(0, 3), (1, 4), (2, 5), (3, 0), (4, 1), (5, 2)];
-    for (fabric, ends) in [("ring:5", &ROUND[..]), ("ring:6", &long_way)] {
-        for channels in ["2", "3", "4", "8"] {
-            let [packets, flits] = last_of(fabric, ends, channels);
-            assert!(are_near(&[packets], &[flits], 0.03), "{fabric}, {channels}: {packets} {flits}");
-        }
-    }
-}
-
-/// Two packets that cross to one link take turns flit by flit, and hold two channels for as long as both take. Packets cross one after
-/// the other, which is 1.2 times as fast where messages start and end at every node of a row and there are two channels.
-#[test]
-fn flits_that_take_turns_hold_channels_for_longer() {
-    let row = [(0, 2), (1, 3), (2, 4), (3, 5)];
-    let [packets, flits] = last_of("mesh:6", &row, "2");
-    assert!(10 * flits > 11 * packets, "{packets} {flits}");
-}
-
-/// A buffer takes packets as a whole.
+/// With cut-through a buffer takes packets as a whole.
 #[test]
 fn packets_that_do_not_fit_into_a_buffer_are_refused() {
-    let fabric = Fabric::parse("ring:3").unwrap();
-    let schedule = algorithm::build(&fabric, &aries(&[]), Collective::new(Kind::AllReduce), 1 << 20, "ring").unwrap();
-    let system = through_routers(&[("router_depth_flits", "16")]);
-    let error = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap_err();
-    assert_eq!(error.message, "packets of 17 flits do not fit into buffers of 16, as link_buffers=routers needs");
+    let system = aries(&[("router_switching", "cut-through"), ("router_depth_flits", "16")]);
+    let (fabric, schedule) = messages("mesh:3", Issue::Links, 1, &[(0, 1)], &system);
+    let error = simulate(&fabric, &schedule, &system, Fidelity::Flit, &mut |_| true).unwrap_err();
+    assert_eq!(error.message, "packets of 17 flits do not fit into buffers of 16, as cut-through needs");
 }
 
 /// How often the buffers at the end of a link come back, by what packets do behind it and how many virtual channels there are.
 #[test]
 fn round_trips_of_buffers() {
-    let time = |ends: &[_], channels: &str, fidelity| {
-        let system = through_routers(&[("router_virtual_channels", channels)]);
-        done("mesh:4", Issue::Links, COUNT, ends, &system, fidelity)
+    let time = |ends: &[_], channels: &str| {
+        let system = aries(&[("router_virtual_channels", channels)]);
+        done("mesh:4", Issue::Links, COUNT, ends, &system, Fidelity::Flit)
     };
     let cases = [(&[(0, 1)][..], 26, 17), (&[(0, 2)], 27, 17), (&[(0, 3)], 27, 17), (&[(0, 2), (1, 2)], 52, 34)];
     for (ends, one, two) in cases {
         for (channels, each) in [("1", one), ("2", two)] {
-            for fidelity in [Fidelity::Packet, Fidelity::Flit] {
-                let last = *time(ends, channels, fidelity).iter().max().unwrap();
-                assert!(are_near(&[last], &[COUNT * each], 0.02), "{ends:?} {channels} {fidelity:?}: {last}");
-            }
+            let last = *time(ends, channels).iter().max().unwrap();
+            assert!(are_near(&[last], &[COUNT * each], 0.02), "{ends:?} {channels}: {last}");
         }
     }
 }

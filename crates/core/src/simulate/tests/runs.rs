@@ -75,25 +75,6 @@ proptest! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 16, ..ProptestConfig::default() })]
-
-    /// Whatever waits for what in routers, as much crosses every link; and what recurs is skipped.
-    #[test]
-    fn routers_lose_nothing((fabric, system, schedule) in shared_links()) {
-        let busy = |buffering| {
-            let system = System { buffering, ..system.clone() };
-            let result = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true);
-            result.map(|result| result.links.iter().map(|link| link.busy_ps).collect::<Vec<u64>>())
-        };
-        match busy(Buffering::Routers) {
-            Ok(found) => prop_assert_eq!(found, busy(Buffering::Endless).unwrap()),
-            Err(error) => prop_assert!(error.message.contains("virtual channels are too few"), "{}", error),
-        }
-        fast_forward(&fabric, &schedule, &System { buffering: Buffering::Routers, ..system }, Fidelity::Packet);
-    }
-}
-
 #[test]
 fn runs_change_no_result_of_dbtree() {
     for (spec, sizes) in [

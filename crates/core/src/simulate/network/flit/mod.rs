@@ -3,13 +3,13 @@
 //! Every interface of a rank is a terminal of its node's router. Packets follow the routes of the
 //! schedule. What a rank hands to an interface at time `t` can leave it in the first cycle after `t`.
 
+mod arriving;
 mod periodic;
+mod routes;
+mod terminals;
 
-use super::arriving::Arriving;
+use super::Network;
 use super::flow::Tail;
-use super::routes::SourceRoutes;
-use super::terminals::Terminals;
-use super::{Network, expect_room, longest_packet};
 use crate::error::{Code, Error, Result};
 use crate::noc::{self, Run};
 use crate::schedule::TransferId;
@@ -21,12 +21,24 @@ use crate::simulate::plan::Plan;
 use crate::simulate::recorder::Traffic;
 use crate::system::{RouterModel, Switching, System};
 use crate::units::Picos;
+use arriving::Arriving;
+use routes::SourceRoutes;
+use terminals::Terminals;
 
-/// Refuses what the network could not carry.
-fn check(plan: &Plan) -> Result<()> {
-    let (router, longest) = (&plan.system.router, longest_packet(plan));
-    let most = if router.switching == Switching::CutThrough { router.depth_flits } else { u32::MAX };
-    expect_room(longest, most, "cut-through")
+/// Flits of the longest packet. O(kinds of messages).
+///
+/// # Errors
+/// If a buffer has to take it as a whole and cannot.
+fn longest_packet(plan: &Plan) -> Result<u32> {
+    let (router, longest) = (&plan.system.router, plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0));
+    if router.switching == Switching::CutThrough && longest > router.depth_flits.into() {
+        let what = format!(
+            "packets of {longest} flits do not fit into buffers of {}, as cut-through needs",
+            router.depth_flits
+        );
+        return Err(Error::new(Code::BadSize, what));
+    }
+    Ok(longest as u32)
 }
 
 /// From the arrival of a message to the start of what waited for it.
@@ -52,13 +64,12 @@ impl<'a> Network<'a> for Flit<'a> {
     const WORK: (&'static str, u64) = ("flit-hops", 4_000_000_000);
 
     fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
-        check(plan)?;
+        let longest = longest_packet(plan)?;
         let Terminals { nodes, destination } = Terminals::new(plan, endpoints);
         let routes = SourceRoutes::new(plan);
         let router = &plan.system.router;
         // The network counts in ticks too.
         let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
-        let longest = longest_packet(plan) as u32;
         let network = noc::Network::new(plan.fabric, router, &plan.flit, &plan.latency, &nodes, longest, routes)?;
         Ok(Flit {
             plan,

@@ -4,7 +4,7 @@
 //!   each once, a network interface once for the packet at its head (so interfaces take turns). Or inputs take
 //!   turns, each with a FIFO of its own ([`Arbitration::RoundRobin`]).
 //! - A packet is stored and forwarded at every node on its route, or cut through: its first flit asks for the next link
-//!   ([`Forwarding::CutThrough`]). Transit buffers are unlimited (those of the module `routed` are not).
+//!   ([`Forwarding::CutThrough`]). Transit buffers are unlimited.
 //! - An interface is free when its last packet has entered its queue of finite depth; messages for
 //!   different links share that queue (head-of-line blocking).
 //!

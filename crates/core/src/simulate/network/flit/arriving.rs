@@ -1,10 +1,10 @@
 //! Messages of which some packets have come, or left: where packets wait in several channels, those of a transfer overtake
 //! each other.
 
-use super::flow::Tail;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::endpoints::Endpoints;
+use crate::simulate::network::flow::Tail;
 use crate::simulate::plan::Plan;
 use rustc_hash::FxHashMap;
 

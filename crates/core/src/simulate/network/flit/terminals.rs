@@ -1,7 +1,6 @@
 //! Local ports of routers: where messages enter and leave a network of routers.
 
 use crate::fabric::{LinkId, NodeId};
-use crate::schedule::TransferId;
 use crate::simulate::endpoints::Endpoints;
 use crate::simulate::plan::Plan;
 use std::collections::HashMap;
@@ -35,10 +34,5 @@ impl Terminals {
             destination.push(terminal);
         }
         Terminals { nodes, destination }
-    }
-
-    /// The one at which a transfer arrives.
-    pub fn of(&self, transfer: TransferId) -> u32 {
-        self.destination[transfer as usize]
     }
 }
