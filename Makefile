@@ -13,8 +13,9 @@ MAKEFLAGS += --no-builtin-rules
 BIN := .venv/bin
 # The same interpreter for every build of the extension, so that cargo does not rebuild it.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
-# With the bindings, which have no Rust tests: so their features are chosen too, and the extension is built from the same core.
-CARGO_TEST := cargo test -p antiphon-core -p antiphon-py --profile tests --locked
+# What maturin sets, so that cargo and maturin build one extension.
+export PYO3_BUILD_EXTENSION_MODULE := 1
+CARGO_TEST := cargo test --workspace --locked
 # Files in order: by their numbers of tests, those of few and long ones would come last.
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
@@ -23,7 +24,7 @@ ifeq ($(wildcard python/antiphon/_core*.so),)
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo compiled extension test test-all fuzz mutants bench tables oracle lint lint-rust lint-python docs build sdist wheel lock clean browser tools missing-extension
+.PHONY: help demo compiled test test-all fuzz mutants bench tables oracle lint lint-rust lint-python docs build sdist wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,15 +33,15 @@ demo: build ## compare every AllReduce on an 8x8 mesh; table here, report in out
 	@mkdir -p out
 	$(BIN)/antiphon compare mesh:8x8 --bytes 64MiB --system tto --report out/demo.html
 
-test: compiled extension lint sdist ## lint, Rust tests, Python tests that reach 95 % of the package (what .ci/run does)
+test: compiled lint sdist ## lint, Rust tests, Python tests that reach 95 % of the package (what .ci/run does)
 	$(CARGO_TEST)
 	$(BIN)/python -m pytest $(IN_PARALLEL) --cov --cov-report=
 
-test-all: compiled extension lint sdist ## test, with the longer sweeps
+test-all: compiled lint sdist ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --tests -- --ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite -- algorithms::random rails::any_orders
-	PROPTEST_CASES=2560 $(CARGO_TEST) --tests -- configure:: simulate::tests::
+	PROPTEST_CASES=2560 cargo test -p antiphon-plan -p antiphon-sim --locked --lib -- configure:: tests::
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
 
 FUZZ_SECONDS ?= 3600
@@ -48,17 +49,17 @@ FUZZ_SECONDS ?= 3600
 fuzz: ## random input and random schedules, each target for FUZZ_SECONDS (an hour)
 	ANTIPHON_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO_TEST) --test suite -- fuzz:: proven:: --nocapture
 
-mutants: ## change verify/ in every small way and see whether a test notices (needs cargo-mutants; hours)
+mutants: ## change the proofs in every small way and see whether a test notices (needs cargo-mutants; hours)
 	@cargo mutants --version >/dev/null 2>&1 || { echo "cargo-mutants is missing: cargo install --locked cargo-mutants"; exit 1; }
-	cargo mutants -p antiphon-core -f 'crates/core/src/verify/*.rs' --cargo-arg=--release -o out -- --lib verify
+	cargo mutants -p antiphon-proof --cargo-arg=--release -o out -- --lib
 
 bench: build ## time the core (cargo bench) and whatever benches/ holds
-	cargo bench -p antiphon-core --features bench --locked
+	cargo bench --workspace --features antiphon-plan/bench,antiphon-jobs/bench --locked
 	@for script in benches/*.py; do \
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done
 
-tables: build ## write again what follows from declared parameters, and the tables of docs/fidelity.md and docs/optimal.md
+tables: build .venv/requirements-dev.stamp ## write again what follows from declared parameters, and the tables of docs/fidelity.md and docs/optimal.md
 	$(BIN)/python scripts/parameter_tables.py
 	$(BIN)/python scripts/fidelity_table.py
 	$(BIN)/python scripts/optimal_table.py
@@ -71,7 +72,7 @@ oracle: ## compare data/scalesim with SCALE-Sim itself (installs it apart: about
 	git diff --exit-code --stat data/scalesim/cycles.csv
 
 # In two lanes, since most of these use one core.
-lint: tools extension ## formatting, clippy, ruff, mypy, pyright, type stubs, directions of imports
+lint: tools build .venv/requirements-dev.stamp ## formatting, clippy, ruff, mypy, pyright, type stubs, directions of imports
 	cargo fmt --all --check
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
@@ -79,7 +80,7 @@ lint: tools extension ## formatting, clippy, ruff, mypy, pyright, type stubs, di
 	    $(MAKE) --no-print-directory lint-python; python=$$?; wait $$lane && exit $$python
 
 lint-rust:
-	cargo clippy --workspace --all-targets --all-features --profile tests --locked -- -D warnings
+	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	$(BIN)/python -m mypy.stubtest antiphon._core
 
 lint-python:
@@ -87,24 +88,26 @@ lint-python:
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports --no-logo
 
-docs: build ## build the Rust documentation; run every snippet of the Markdown pages
+docs: build .venv/requirements-dev.stamp ## build the Rust documentation; run every snippet of the Markdown pages
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-	$(CARGO_TEST) --doc
 	$(BIN)/python -m pytest tests/test_docs.py
 
-build: .venv/extension.stamp ## .venv with the locked tools and the extension in it
+build: .venv/extension.stamp ## .venv with the extension in it
 
-sdist: .venv/requirements.stamp ## build a wheel from the source distribution alone, and use it
+sdist: .venv/requirements-dev.stamp ## build a wheel from the source distribution alone, and use it
 	scripts/check-sdist
 
 wheel: .venv/requirements.stamp ## a wheel for this machine, in dist/
-	$(BIN)/python -m maturin build --release --locked --out dist
+	$(BIN)/python -m maturin build --profile dist --locked --out dist
+
+LOCK := $(UV) pip compile --universal --python-version 3.10 --generate-hashes --no-strip-extras --no-emit-index-url \
+    --custom-compile-command "make lock" --quiet
 
 # Extras are kept: without them pip before 23.3 looks for another version of what is pinned.
-lock: ## remake requirements-dev.txt from its .in and pyproject.toml (needs uv)
+lock: ## remake requirements.txt and requirements-dev.txt from their .in and pyproject.toml (needs uv)
 	@command -v $(UV) >/dev/null 2>&1 || { echo "make lock needs uv: 'pip install uv', or UV=/path/to/uv"; exit 1; }
-	$(UV) pip compile pyproject.toml requirements-dev.in --extra all --universal --python-version 3.10 --generate-hashes --no-strip-extras \
-	    --no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements-dev.txt
+	$(LOCK) pyproject.toml requirements.in --output-file requirements.txt
+	$(LOCK) pyproject.toml requirements.in requirements-dev.in --extra all --constraint requirements.txt --output-file requirements-dev.txt
 
 clean: ## remove everything the other targets made
 	cargo clean
@@ -121,29 +124,26 @@ clean: ## remove everything the other targets made
 	@touch $@
 
 # What is imported is compiled then; most of it never is.
-.venv/requirements.stamp: requirements-dev.txt .venv/python.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.txt
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r
+
+.venv/requirements.stamp: requirements.txt .venv/python.stamp
+	$(PIP_INSTALL) requirements.txt
 	@touch $@
 
-# The Rust tests, compiled while pip, which uses one core, fills .venv, and a browser is fetched.
-compiled: tools
-	@$(CARGO_TEST) --no-run & compiling=$$!; $(MAKE) .venv/requirements.stamp browser && wait $$compiling
-
-# The extension that is there, if it is of these sources; else one without optimisation over crates, which is built sooner.
-extension:
-	@$(MAKE) --question .venv/extension.stamp 2>/dev/null || $(MAKE) .venv/extension-tests.stamp
-
-EXTENSION_SOURCES := .venv/requirements.stamp pyproject.toml $(RUST_SOURCES) $(MISSING_EXTENSION)
-
-.venv/extension.stamp: $(EXTENSION_SOURCES)
-	PIP_QUIET=1 $(BIN)/python -m maturin develop --release --locked
-	@rm -f .venv/extension-tests.stamp
+.venv/requirements-dev.stamp: requirements-dev.txt .venv/requirements.stamp
+	$(PIP_INSTALL) requirements-dev.txt
 	@touch $@
 
-.venv/extension-tests.stamp: $(EXTENSION_SOURCES)
-	PIP_QUIET=1 $(BIN)/python -m maturin develop --profile tests --locked
-	@rm -f .venv/extension.stamp
+# Cargo compiles while pip, which uses one core, fills .venv.
+.venv/extension.stamp: .venv/python.stamp pyproject.toml $(RUST_SOURCES) $(MISSING_EXTENSION)
+	@cargo build -p antiphon-py --locked & compiling=$$!; $(MAKE) --no-print-directory .venv/requirements.stamp && wait $$compiling
+	PIP_QUIET=1 $(BIN)/python -m maturin develop --locked
 	@touch $@
+
+# The same with the Rust tests, what tests need, and a browser.
+compiled: tools .venv/python.stamp
+	@$(CARGO_TEST) --no-run & compiling=$$!; $(MAKE) --no-print-directory .venv/requirements-dev.stamp browser && wait $$compiling
+	@$(MAKE) --no-print-directory build
 
 missing-extension:
 

@@ -317,7 +317,7 @@ def test_own_time_of_many_cheap_points_is_small_and_linear(tmp_path: Path) -> No
             assert store.ensure(map(Cheap, range(count)), progress=lambda _done, _all: None) == count
             return (time.process_time() - start) / count
 
-    assert seconds(10_000) < 0.5e-3
+    assert seconds(10_000) < 1e-3  # twice what a busy machine takes
 
 
 def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ use crate::fabric::Fabric;
 use crate::heartbeat::run;
 use crate::operations::collective;
 use crate::schedule::Schedule;
-use antiphon_core::collective::Collective;
-use antiphon_core::error::{Code, Error};
-use antiphon_core::fabric;
-use antiphon_core::schedule::{Builder, Dependency, Event, Lane, LaneId, MAX_TRANSFERS, Op, Payload, TransferId};
-use antiphon_core::units::{Bytes, clip};
+use antiphon_base::error::{Code, Error};
+use antiphon_base::units::{Bytes, clip};
+use antiphon_model::collective::Collective;
+use antiphon_model::fabric;
+use antiphon_model::schedule::{Builder, Dependency, Event, Lane, LaneId, MAX_TRANSFERS, Op, Payload, TransferId};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -261,7 +261,7 @@ impl ScheduleBuilder {
         Ok(())
     }
 
-    fn replay(&self) -> Result<antiphon_core::schedule::Schedule, Error> {
+    fn replay(&self) -> Result<antiphon_model::schedule::Schedule, Error> {
         let mut builder = Builder::new(&self.name, &self.fabric, self.collective, self.bytes);
         builder.keep_numbers = true;
         builder.schedule.excluded.clone_from(&self.excluded);

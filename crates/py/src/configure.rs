@@ -4,11 +4,11 @@ use crate::convert::{Fit, Int, OwnText, Size, Table, Text, fields, nanos, raise,
 use crate::heartbeat::run_with_progress;
 use crate::operations::{SystemLike, collective, generic};
 use crate::schedule::Schedule;
-use antiphon_core::configure::{self as core, Effort, Method, Reconfigurable, Work};
-use antiphon_core::fabric::aries::{Attached, Side};
-use antiphon_core::parameter::Choice;
-use antiphon_core::simulate::Fidelity;
-use antiphon_core::units::parse_time;
+use antiphon_base::parameter::Choice;
+use antiphon_base::units::parse_time;
+use antiphon_model::fabric::aries::{Attached, Side};
+use antiphon_plan::configure::{self as core, Effort, Method, Reconfigurable, Work};
+use antiphon_sim::Fidelity;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -74,7 +74,7 @@ pub fn configure<'py>(
 }
 
 /// A dictionary of numpy arrays, one entry a port of every router: what it attaches.
-pub fn ports<'py>(py: Python<'py>, fabric: &antiphon_core::fabric::Fabric) -> PyResult<Bound<'py, PyDict>> {
+pub fn ports<'py>(py: Python<'py>, fabric: &antiphon_model::fabric::Fabric) -> PyResult<Bound<'py, PyDict>> {
     let mut rows = vec![];
     for (number, configuration) in (0u32..).zip(fabric.configured.iter().flat_map(|all| &all.configurations)) {
         let aries = &fabric.configured.as_ref().expect("it has configurations").aries;

@@ -1,8 +1,8 @@
 //! Conversions shared by all wrappers: errors, sizes, times, tables and result records.
 
-use antiphon_core::collective::{self, Data};
-use antiphon_core::error::{Code, Error};
-use antiphon_core::units::{self, Bytes, Picos};
+use antiphon_base::error::{Code, Error};
+use antiphon_base::units::{self, Bytes, Picos};
+use antiphon_model::collective::{self, Data};
 use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2};
 use pyo3::exceptions::{PyException, PyOverflowError, PyUnicodeEncodeError};
 use pyo3::prelude::*;

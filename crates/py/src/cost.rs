@@ -1,9 +1,9 @@
 //! `antiphon.advise_trees`.
 
 use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, raise, record};
-use antiphon_core::cost::{Step, height, ways};
-use antiphon_core::error::{Code, Error};
-use antiphon_core::units::{Rate, parse_time};
+use antiphon_base::error::{Code, Error};
+use antiphon_base::units::{Rate, parse_time};
+use antiphon_plan::cost::{Step, height, ways};
 use pyo3::prelude::*;
 
 /// A `TreesAdvice`: ring, tree and overlapped tree for an AllReduce of `bytes` bytes over 2 to 2^20 `ranks`, times in

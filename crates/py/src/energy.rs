@@ -3,8 +3,8 @@
 use crate::convert::{Table, fields, nanos, raise, record};
 use crate::fabric::Fabric;
 use crate::operations::{SystemLike, generic};
-use antiphon_core::energy::{self, Attojoules, Energy, joules};
-use antiphon_core::system::System;
+use antiphon_model::energy::{self, Attojoules, Energy, joules};
+use antiphon_model::system::System;
 use pyo3::prelude::*;
 
 /// An `Energy`; `least` is a lower bound of it.

@@ -3,10 +3,10 @@
 use crate::convert::{Text, numpy, raise};
 use crate::heartbeat::{run, run_watched};
 use crate::schedule::Schedule;
-use antiphon_core::error::{Code, Error};
-use antiphon_core::execute::{self as core, AtNode, Element, Message, News, Order, Orders, Rank, Threads};
-use antiphon_core::schedule::{self, Action, Program};
-use antiphon_core::verify::verify_alone;
+use antiphon_base::error::{Code, Error};
+use antiphon_model::schedule::{self, Action, Program};
+use antiphon_proof::verify_alone;
+use antiphon_run::{self as core, AtNode, Element, Message, News, Order, Orders, Rank, Threads};
 use bytemuck::Pod;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;

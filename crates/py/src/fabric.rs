@@ -2,9 +2,10 @@
 
 use crate::convert::{Fit, Table, Text, hash_of, nanos, raise};
 use crate::heartbeat::run;
-use antiphon_core::error::{Code, Error};
-use antiphon_core::fabric;
-use antiphon_core::rails::{Expansion, Topology};
+use antiphon_base::error::{Code, Error};
+use antiphon_model::fabric;
+use antiphon_model::topology::Topology;
+use antiphon_sim::rails::Expansion;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use std::sync::Arc;

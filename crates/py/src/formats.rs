@@ -4,10 +4,10 @@ use crate::convert::{Int, Size, Text, fields, raise, record};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::schedule::Schedule;
-use antiphon_core::error::{Code, Error};
-use antiphon_core::fabric as core_fabric;
-use antiphon_core::formats::{self as formats_of, Format};
-use antiphon_core::schedule as core_schedule;
+use antiphon_base::error::{Code, Error};
+use antiphon_formats::{self as formats_of, Format};
+use antiphon_model::fabric as core_fabric;
+use antiphon_model::schedule as core_schedule;
 use pyo3::prelude::*;
 use std::collections::HashSet;
 

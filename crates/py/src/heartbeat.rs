@@ -1,8 +1,8 @@
 //! Core code is run without the interpreter lock, says how far it is, and hears Ctrl-C.
 
 use crate::convert::{exception, raise};
-use antiphon_core::error::Error;
-use antiphon_core::watch::{Watch, while_it};
+use antiphon_base::error::Error;
+use antiphon_base::watch::{Watch, while_it};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Python bindings: thin wrappers around `antiphon_core`. Their comments are what `help` shows; types and more about the
+//! Python bindings: thin wrappers around the other crates. Their comments are what `help` shows; types and more about the
 //! arguments are in `python/antiphon/_core.pyi`.
 
 mod builder;

@@ -1,8 +1,8 @@
 //! Parameters that the core declares, as Python sees them.
 
 use crate::convert::{fields, record};
-use antiphon_core::error::{Error, Result};
-use antiphon_core::parameter::{Domain, Listed, Parameter, Value};
+use antiphon_base::error::{Error, Result};
+use antiphon_base::parameter::{Domain, Listed, Parameter, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};

@@ -6,18 +6,19 @@ use crate::fabric::Fabric;
 use crate::heartbeat::run;
 use crate::operations::SystemLike;
 use crate::schedule::Schedule;
-use antiphon_core::collective::Kind;
-use antiphon_core::error::{Code, Error};
-use antiphon_core::fabric::Dimension;
-use antiphon_core::parameter::Choice;
-use antiphon_core::rails as core_rails;
-use antiphon_core::rails::consistency::{self, Jitter};
-use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
-use antiphon_core::rails::scheduler::Themis;
-use antiphon_core::rails::{
-    Chunks, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, run as time, topology,
+use antiphon_base::error::{Code, Error};
+use antiphon_base::parameter::Choice;
+use antiphon_model::collective::Kind;
+use antiphon_model::fabric::Dimension;
+use antiphon_model::system::{Endpoint, System};
+use antiphon_model::topology::{PRESETS, Topology};
+use antiphon_sim::rails as core_rails;
+use antiphon_sim::rails::consistency::{self, Jitter};
+use antiphon_sim::rails::engine::{MAX_SHARING, Queue, Span};
+use antiphon_sim::rails::scheduler::Themis;
+use antiphon_sim::rails::{
+    Chunks, Expansion, Policy, Task, advise as core_advise, lower, prove_by_symmetry, run as time,
 };
-use antiphon_core::system::{Endpoint, System};
 use pyo3::prelude::*;
 
 /// A number of chunks, `"best"`, or None.
@@ -231,9 +232,9 @@ pub fn rails_messages(
 }
 
 /// Dimension numbers, from 1, of the stages before the AllGather and of the AllGather.
-fn paths(kind: Kind, order: &antiphon_core::rails::Order) -> (Vec<u64>, Vec<u64>) {
+fn paths(kind: Kind, order: &antiphon_sim::rails::Order) -> (Vec<u64>, Vec<u64>) {
     let numbers =
-        |path: &antiphon_core::rails::plan::Path| path.as_slice().iter().map(|&number| u64::from(number) + 1).collect();
+        |path: &antiphon_sim::rails::plan::Path| path.as_slice().iter().map(|&number| u64::from(number) + 1).collect();
     match kind {
         Kind::AllReduce => (numbers(&order.first), numbers(&order.gather)),
         Kind::AllGather => (Vec::new(), numbers(&order.gather)),
@@ -248,7 +249,7 @@ fn name(number: usize, dimension: &Dimension) -> String {
 /// The known multi-dimensional networks as pairs (name, dimensions).
 #[pyfunction]
 pub fn rails_topologies() -> Vec<(&'static str, &'static str)> {
-    topology::PRESETS.to_vec()
+    PRESETS.to_vec()
 }
 
 /// Names of the schedulers that `rails` knows.
@@ -272,7 +273,7 @@ pub fn advise_rails<'py>(py: Python<'py>, topology: Text<'_>) -> PyResult<Bound<
     let topology = Topology::parse(topology.0).map_err(raise)?;
     let advice = core_advise::advise(&topology);
     let dimensions = topology.dimensions.iter().enumerate();
-    let gbit = |rate: antiphon_core::units::Rate| rate.0 as f64 * 8.0 / 1e9;
+    let gbit = |rate: antiphon_base::units::Rate| rate.0 as f64 * 8.0 / 1e9;
     let table = Table::new(py)
         .text("name", dimensions.clone().map(|(number, dimension)| name(number, dimension)))?
         .column("gbit_per_s", dimensions.clone().map(|(_, dimension)| gbit(dimension.npu_rate())))?

@@ -5,7 +5,7 @@ use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::operations::{SystemLike, generic};
 use crate::schedule::Schedule;
-use antiphon_core::replan::replan as core_replan;
+use antiphon_plan::replan::replan as core_replan;
 use pyo3::prelude::*;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use crate::convert::{Text, hash_of, nanos, raise};
 use crate::fabric::Fabric;
 use crate::parameter::{extract, listed, to_python};
-use antiphon_core::error::{Code, Error};
-use antiphon_core::system;
+use antiphon_base::error::{Code, Error};
+use antiphon_model::system;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType};
 

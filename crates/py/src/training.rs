@@ -9,21 +9,23 @@ use crate::parameter::listed;
 use crate::replay::ExecutionTrace;
 use crate::schedule::Schedule;
 use crate::system::System;
-use antiphon_core::compute::Contention;
-use antiphon_core::error::{Code, Error};
-use antiphon_core::parameter::Choice;
-use antiphon_core::rails::scheduler::{Search, Themis};
-use antiphon_core::rails::{self, Queue, Topology};
-use antiphon_core::simulate::{Fidelity, Order};
-use antiphon_core::system::{Endpoint, Processor};
-use antiphon_core::training::{
+use antiphon_base::error::{Code, Error};
+use antiphon_base::parameter::Choice;
+use antiphon_base::units::Picos;
+use antiphon_base::watch::Watch;
+use antiphon_jobs::compute;
+use antiphon_jobs::compute::Contention;
+use antiphon_jobs::training::{
     self, Bucket, Carriage, Cost, GradientQueue, Groups, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span,
     Work,
 };
-use antiphon_core::units::Picos;
-use antiphon_core::watch::Watch;
-use antiphon_core::workload::{self, Pass};
-use antiphon_core::{compute, schedule};
+use antiphon_model::schedule;
+use antiphon_model::system::{Endpoint, Processor};
+use antiphon_model::topology::Topology;
+use antiphon_model::workload::{self, Pass};
+use antiphon_sim::rails::scheduler::{Search, Themis};
+use antiphon_sim::rails::{self, Queue};
+use antiphon_sim::{Fidelity, Order};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};

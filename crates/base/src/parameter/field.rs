@@ -1,0 +1,186 @@
+//! Structs whose fields are parameters.
+
+use super::{Choice, Domain, Listed, Parameter, Value};
+use crate::error::Result;
+use crate::units::Rate;
+
+/// A field of a `T`, or of one of its parts, that users may set.
+pub struct Field<T: 'static> {
+    /// Key, values and meaning.
+    pub parameter: Parameter,
+    /// Where it is from.
+    pub source: &'static str,
+    /// Its place in JSON, in the unit of its name there.
+    pub json: &'static str,
+    /// Shows it.
+    pub get: fn(&T, &Domain) -> Value,
+    /// Stores it.
+    pub set: fn(&mut T, &Value, &Domain),
+}
+
+impl<T> Field<T> {
+    /// The value in `part`.
+    pub fn get(&self, part: &T) -> Value {
+        (self.get)(part, &self.parameter.domain)
+    }
+
+    /// Sets the value in `part`.
+    ///
+    /// # Errors
+    /// As [`Parameter::check`].
+    pub fn set(&self, part: &mut T, value: &Value) -> Result<()> {
+        self.parameter.check(value)?;
+        (self.set)(part, value, &self.parameter.domain);
+        Ok(())
+    }
+
+    /// The value in `part` as text that reads back.
+    pub fn write(&self, part: &T) -> String {
+        self.parameter.domain.write(&self.get(part))
+    }
+
+    /// The parameter with the value in `part` for default.
+    pub fn listed(&self, part: &T) -> Listed {
+        Listed { parameter: self.parameter, default: self.write(part), source: self.source, json: self.json }
+    }
+}
+
+/// What a field may hold.
+pub trait Stored {
+    /// As users see it.
+    fn show(&self, domain: &Domain) -> Value;
+    /// From a value of `domain`.
+    fn read(value: &Value, domain: &Domain) -> Self;
+}
+
+impl Stored for u64 {
+    fn show(&self, domain: &Domain) -> Value {
+        match domain {
+            Domain::Number { scale, .. } => Value::Number(scale.shown(*self)),
+            _ => Value::Whole(*self),
+        }
+    }
+
+    fn read(value: &Value, domain: &Domain) -> u64 {
+        match domain {
+            Domain::Number { scale, .. } => scale.stored(value.number()),
+            _ => value.whole(),
+        }
+    }
+}
+
+impl Stored for u32 {
+    fn show(&self, domain: &Domain) -> Value {
+        u64::from(*self).show(domain)
+    }
+
+    fn read(value: &Value, domain: &Domain) -> u32 {
+        u32::try_from(u64::read(value, domain)).expect("the declared range fits")
+    }
+}
+
+impl Stored for Rate {
+    fn show(&self, domain: &Domain) -> Value {
+        self.0.show(domain)
+    }
+
+    fn read(value: &Value, domain: &Domain) -> Rate {
+        Rate(u64::read(value, domain))
+    }
+}
+
+impl Stored for bool {
+    fn show(&self, _: &Domain) -> Value {
+        Value::Flag(*self)
+    }
+
+    fn read(value: &Value, _: &Domain) -> bool {
+        value.flag()
+    }
+}
+
+impl<C: Choice> Stored for C {
+    fn show(&self, _: &Domain) -> Value {
+        Value::Text(self.name().into())
+    }
+
+    fn read(value: &Value, _: &Domain) -> C {
+        C::parse(value.text()).expect("the domain has the names of the choice")
+    }
+}
+
+impl<T: Stored> Stored for Option<T> {
+    fn show(&self, domain: &Domain) -> Value {
+        match (self, domain) {
+            (Some(value), Domain::Or(_, domain) | Domain::OrUnknown(domain)) => value.show(domain),
+            (None, Domain::OrUnknown(_)) => Value::Text(Domain::UNKNOWN.into()),
+            (None, Domain::Or(number, _)) => Value::Number(*number),
+            _ => unreachable!("what may be missing is declared so"),
+        }
+    }
+
+    fn read(value: &Value, domain: &Domain) -> Option<T> {
+        match domain {
+            Domain::Or(number, _) if *value == Value::Number(*number) => None,
+            Domain::OrUnknown(_) if *value == Value::Text(Domain::UNKNOWN.into()) => None,
+            Domain::Or(_, domain) | Domain::OrUnknown(domain) => Some(T::read(value, domain)),
+            _ => unreachable!("what may be missing is declared so"),
+        }
+    }
+}
+
+/// Declares a struct, its default, and as `PARAMETERS` a [`Field`] for every field that users may set.
+///
+/// `pub struct Part of Whole[part]` is the field `part` of a `Whole`, `pub struct Whole of Whole[]` the whole. Of each
+/// field it takes one line of documentation, the parameter's meaning; if users may set it, `#[parameter(key, domain,
+/// source)]`; and its default, which it also has where JSON leaves it out.
+#[macro_export]
+macro_rules! parameters {
+    (
+        $(#[$about:meta])*
+        pub struct $Part:ident of $Whole:ident $path:tt {
+            $(
+                #[doc = $meaning:literal]
+                $(#[parameter($key:literal, $domain:expr, $source:literal)])?
+                pub $field:ident: $Type:ty = $default:expr,
+            )*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $Part {
+            $(#[doc = $meaning] pub $field: $Type,)*
+        }
+
+        impl Default for $Part {
+            fn default() -> Self {
+                $Part { $($field: $default,)* }
+            }
+        }
+
+        impl $Part {
+            /// What users may set.
+            pub const PARAMETERS: &'static [$crate::parameter::Field<$Whole>] = &[$($($crate::parameter::Field {
+                parameter: $crate::parameter::Parameter {
+                    key: $key,
+                    domain: $domain,
+                    meaning: $meaning.trim_ascii(),
+                },
+                source: $source,
+                json: $crate::parameter::parameters!(@json $path $field),
+                get: |whole, domain| {
+                    $crate::parameter::Stored::show(&$crate::parameter::parameters!(@place whole $path $field), domain)
+                },
+                set: |whole, value, domain| {
+                    let place = &mut $crate::parameter::parameters!(@place whole $path $field);
+                    *place = $crate::parameter::Stored::read(value, domain);
+                },
+            },)?)*];
+        }
+    };
+    (@json [] $field:ident) => { stringify!($field) };
+    (@json [$part:ident] $field:ident) => { concat!(stringify!($part), ".", stringify!($field)) };
+    (@place $whole:ident [] $field:ident) => { $whole.$field };
+    (@place $whole:ident [$part:ident] $field:ident) => { $whole.$part.$field };
+}

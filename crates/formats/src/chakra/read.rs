@@ -1,0 +1,351 @@
+//! Traces of all ranks as a [`Graph`], rank by rank and node by node.
+
+use super::frames::Frames;
+use super::join::{Call, Joining};
+use super::model::{AnyMetadata, Node, NodeType};
+use antiphon_base::error::{Code, Error, Result};
+use antiphon_base::units::{ByKey, MAX_BYTES, Picos, clip, clip_error};
+use antiphon_base::watch::interruptible;
+use antiphon_jobs::replay::{Graph, Lane, MAX_DEPENDENCIES, MAX_NODES, Program, Work};
+use antiphon_model::collective::Kind;
+use antiphon_model::system::Roofline;
+use prost::Message;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+use std::io::BufRead;
+
+/// Longest message of a file: what it holds takes more memory than itself, though a bounded multiple.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 22;
+/// Most bytes of different names of nodes.
+const MAX_NAMES: usize = 1 << 26;
+/// Most ranks of all named groups together.
+const MAX_MEMBERS: usize = 1 << 22;
+/// Characters of a name that are kept.
+const LONGEST_NAME: usize = 120;
+
+/// What traces say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// What all ranks do.
+    pub graph: Graph,
+    /// Nodes that compute for a time that no one says, and so take none.
+    pub untimed: u64,
+}
+
+/// Reads the traces of all ranks, in the order of their numbers. Memory is that of the graph and of one message.
+pub struct Reader {
+    graph: Graph,
+    /// Times nodes that only say their operations.
+    roofline: Option<Roofline>,
+    names: HashMap<String, u32>,
+    name_bytes: usize,
+    /// Groups that are listed somewhere, and which ranks are in them.
+    groups: BTreeMap<String, Vec<u32>>,
+    members: usize,
+    joining: Joining,
+    nodes: usize,
+    dependencies: usize,
+    untimed: u64,
+    next: u32,
+}
+
+impl Reader {
+    /// A reader of the traces of `ranks` ranks. Nodes without a duration take the time of a roofline for the operations
+    /// and bytes that they say. `groups` are those of [`parse_groups`], or none.
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] for a group of ranks that do not exist.
+    pub fn new(ranks: u32, roofline: Option<Roofline>, groups: BTreeMap<String, Vec<u32>>) -> Result<Self> {
+        let mut reader = Reader {
+            graph: Graph::new(ranks),
+            roofline,
+            names: HashMap::new(),
+            name_bytes: 0,
+            groups: BTreeMap::new(),
+            members: 0,
+            joining: Joining::default(),
+            nodes: 0,
+            dependencies: 0,
+            untimed: 0,
+            next: 0,
+        };
+        groups.into_iter().try_for_each(|(name, ranks)| reader.group(name, ranks))?;
+        Ok(reader)
+    }
+
+    /// Reads the trace of the next rank. O(nodes * log nodes + dependencies).
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] with byte or node, [`Code::TooLarge`].
+    ///
+    /// # Panics
+    /// If there are no more ranks.
+    pub fn rank(&mut self, input: impl BufRead) -> Result<()> {
+        let rank = self.next;
+        self.next += 1;
+        let mut frames = Frames::new(input, MAX_MESSAGE_BYTES);
+        let broken =
+            |at: u64, what: &str| Error::new(Code::BadFile, format!("byte {at}: {what}; is it a Chakra trace?"));
+        match frames.next()? {
+            Some(message) => AnyMetadata::decode(message).map_err(|_| broken(0, "the metadata are no message"))?,
+            None => return Err(Error::new(Code::BadFile, "the file is empty; a Chakra trace begins with metadata")),
+        };
+        // Nodes as they come; what they wait for by id.
+        let mut raw = Vec::new();
+        let mut after: Vec<u64> = Vec::new();
+        for _ in interruptible(0u64..) {
+            let at = frames.at();
+            let Some(message) = frames.next()? else { break };
+            let node = Node::decode(message).map_err(|_| broken(at, "a message is no node"))?;
+            self.nodes += 1;
+            self.dependencies += node.data_deps.len() + node.ctrl_deps.len();
+            if self.nodes > MAX_NODES || self.dependencies > MAX_DEPENDENCIES {
+                let what = format!("the traces have more than {MAX_NODES} nodes or {MAX_DEPENDENCIES} dependencies");
+                return Err(Error::new(Code::TooLarge, what));
+            }
+            let (work, call) = self.work(rank, &node).map_err(|error| error.at(described(&node)))?;
+            let name = self.name(&node.name)?;
+            let first = after.len();
+            after.extend(node.data_deps.iter().chain(&node.ctrl_deps));
+            after[first..].sort_unstable();
+            let mut kept = first;
+            for place in first..after.len() {
+                if place == first || after[place] != after[place - 1] {
+                    after[kept] = after[place];
+                    kept += 1;
+                }
+            }
+            after.truncate(kept);
+            raw.push((node.id, name, work, call, first as u32, kept as u32));
+        }
+        // Nodes in the order of their ids, which is that in which ASTRA-sim prefers them.
+        raw.sort_by_key(|&(id, ..)| id);
+        if let Some(pair) = raw.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(Error::new(Code::BadFile, format!("two nodes have the id {}", pair[0].0)));
+        }
+        let ids: Vec<u64> = raw.iter().map(|&(id, ..)| id).collect();
+        let mut program = Program::default();
+        program.nodes.reserve_exact(raw.len());
+        program.after.reserve_exact(after.len());
+        let mut list = Vec::new();
+        for (id, name, work, call, first, end) in interruptible(raw) {
+            list.clear();
+            for other in &after[first as usize..end as usize] {
+                let Ok(place) = ids.binary_search(other) else {
+                    return Err(Error::new(
+                        Code::BadFile,
+                        format!("node {id} waits for node {other}, which is not there"),
+                    ));
+                };
+                list.push(place as u32);
+            }
+            let node = program.push(name, work, &list);
+            if let Some(call) = call {
+                self.joining.add(rank, node, id, call);
+            }
+        }
+        self.graph.programs[rank as usize] = program;
+        Ok(())
+    }
+
+    /// What the ranks do together.
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] for collectives and messages that do not match, nodes that wait for themselves, and groups that
+    /// are not known; [`Code::TooLarge`].
+    pub fn finish(self) -> Result<Trace> {
+        let Reader { mut graph, groups, names, joining, untimed, .. } = self;
+        graph.names = vec![String::new(); names.len()];
+        names.into_iter().for_each(|(name, number)| graph.names[number as usize] = name);
+        joining.join(&mut graph, groups)?;
+        graph.check()?;
+        Ok(Trace { graph, untimed })
+    }
+
+    /// What a node does, and what it does with others.
+    fn work(&mut self, rank: u32, node: &Node) -> Result<(Work, Option<Call>)> {
+        let Some(kind) = NodeType::of(node.kind) else {
+            return Err(Error::new(Code::BadFile, format!("type {} is not known; 0 to 10 are", node.kind)));
+        };
+        let lane = match kind {
+            NodeType::Invalid => return Ok((Work::Nothing, None)),
+            NodeType::Metadata => {
+                self.listed_groups(node)?;
+                return Ok((Work::Nothing, None));
+            }
+            NodeType::Collective => return Ok((Work::Nothing, Some(collective(node)?))),
+            NodeType::Send | NodeType::Receive => {
+                let (own, other) =
+                    if kind == NodeType::Send { ("comm_src", "comm_dst") } else { ("comm_dst", "comm_src") };
+                if node.whole::<u32>(own)?.is_some_and(|given| given != rank) {
+                    return Err(Error::new(
+                        Code::BadFile,
+                        format!("{own} is another rank than the {rank} it belongs to"),
+                    ));
+                }
+                let other: u32 = node.needed(other)?;
+                if other as usize >= self.graph.programs.len() {
+                    let what =
+                        format!("rank {other} does not exist; there are traces of {}", self.graph.programs.len());
+                    return Err(Error::new(Code::BadFile, what));
+                }
+                if other == rank {
+                    return Err(Error::new(Code::BadFile, "a message from a rank to itself"));
+                }
+                let (tag, bytes) = (node.whole("comm_tag")?.unwrap_or(0), bytes(node)?);
+                let priority = node.whole("comm_priority")?.unwrap_or(0);
+                let message = |from, to| Call::Message { from, to, tag, bytes, priority };
+                let call = if kind == NodeType::Send { message(rank, other) } else { message(other, rank) };
+                return Ok((Work::Nothing, Some(call)));
+            }
+            NodeType::Compute if node.truth("is_cpu_op")? => Lane::Host,
+            NodeType::Compute => Lane::Stream(node.whole("stream")?.unwrap_or(0)),
+            _ => Lane::Memory,
+        };
+        let time_ps = self.time(node, lane)?;
+        Ok((Work::Compute { time_ps, lane }, None))
+    }
+
+    /// How long a node takes: what it says, else by its operations and bytes.
+    fn time(&mut self, node: &Node, lane: Lane) -> Result<Picos> {
+        let too_long = || Error::new(Code::BadFile, "it takes more than 26 days; duration_micros are microseconds");
+        if let Some(time) = node.whole::<Picos>("duration_picos")? {
+            return Ok(time);
+        }
+        if node.duration_micros > 0 {
+            return node.duration_micros.checked_mul(1_000_000).ok_or_else(too_long);
+        }
+        let (operations, bytes) =
+            (node.whole::<u64>("num_ops")?.unwrap_or(0), node.whole::<u64>("tensor_size")?.unwrap_or(0));
+        if !matches!(lane, Lane::Stream(_)) || operations == 0 {
+            self.untimed += 1;
+            return Ok(0);
+        }
+        let Some(roofline) = &self.roofline else {
+            let what =
+                "it says num_ops and no duration; give a compute model, as --compute roofline:tflops=312,gb-per-s=1555";
+            return Err(Error::new(Code::NotApplicable, what));
+        };
+        antiphon_jobs::compute::roofline_time(roofline, operations, bytes).ok_or_else(too_long)
+    }
+
+    /// The number of a name.
+    fn name(&mut self, name: &str) -> Result<u32> {
+        let name = name.char_indices().nth(LONGEST_NAME).map_or(name, |(end, _)| &name[..end]);
+        if let Some(&number) = self.names.get(name) {
+            return Ok(number);
+        }
+        self.name_bytes += name.len() + size_of::<String>();
+        if self.name_bytes > MAX_NAMES {
+            let what = format!("the nodes have more than {} MiB of different names", MAX_NAMES >> 20);
+            return Err(Error::new(Code::TooLarge, what));
+        }
+        let number = self.names.len() as u32;
+        self.names.insert(name.into(), number);
+        Ok(number)
+    }
+
+    /// Groups that a node of PyTorch lists: `[{"pg_name": "1", "ranks": [0, 1], ...}, ...]` within its inputs.
+    fn listed_groups(&mut self, node: &Node) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Listed {
+            pg_name: String,
+            #[serde(default)]
+            ranks: Vec<u32>,
+        }
+        let Some(inputs) = &node.inputs else { return Ok(()) };
+        let (Some(start), Some(end)) = (inputs.values.find("[{"), inputs.values.rfind("}]")) else { return Ok(()) };
+        let Some(Ok(list)) = inputs.values.get(start..end + 2).map(serde_json::from_str::<Vec<Listed>>) else {
+            return Ok(());
+        };
+        for Listed { pg_name, ranks } in list {
+            // None listed are all.
+            let ranks = if ranks.is_empty() { self.graph.groups[0].ranks.clone() } else { ranks };
+            self.group(pg_name, ranks)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a group, if it is not known.
+    fn group(&mut self, name: String, mut ranks: Vec<u32>) -> Result<()> {
+        let bad = |what: String| Err(Error::new(Code::BadFile, format!("group '{}': {what}", clip(&name))));
+        ranks.sort_unstable();
+        if ranks.windows(2).any(|pair| pair[0] == pair[1]) {
+            return bad("a rank is there twice".into());
+        }
+        let all = self.graph.programs.len();
+        match ranks.last() {
+            Some(&last) if last as usize >= all => return bad(format!("rank {last} does not exist; there are {all}")),
+            None => return bad("it has no ranks".into()),
+            _ => {}
+        }
+        match self.groups.get(&name) {
+            Some(known) if *known == ranks => return Ok(()),
+            Some(_) => return bad("it is listed with other ranks, too".into()),
+            None => {}
+        }
+        self.members += ranks.len() + 1;
+        if self.members > MAX_MEMBERS {
+            return Err(Error::new(Code::TooLarge, format!("groups of more than {MAX_MEMBERS} ranks together")));
+        }
+        self.groups.insert(name, ranks);
+        Ok(())
+    }
+}
+
+/// Groups of ranks by name: `{"1": [0, 1], "2": [2, 3]}`, as ASTRA-sim takes them beside traces.
+///
+/// # Errors
+/// [`Code::BadFile`].
+pub fn parse_groups(text: &str) -> Result<BTreeMap<String, Vec<u32>>> {
+    serde_json::from_str(text).map(|ByKey(groups)| groups).map_err(|error| {
+        let what = format!("no groups of ranks, such as {{\"1\": [0, 1]}}: {}", clip_error(&error));
+        Error::new(Code::BadFile, what)
+    })
+}
+
+fn described(node: &Node) -> String {
+    format!("node {} '{}'", node.id, clip(&node.name))
+}
+
+fn bytes(node: &Node) -> Result<u64> {
+    let bytes = node.needed("comm_size")?;
+    if bytes > MAX_BYTES {
+        return Err(Error::new(Code::BadFile, format!("comm_size is {bytes}, which is more than 1 PiB")));
+    }
+    Ok(bytes)
+}
+
+/// The collective of a node.
+fn collective(node: &Node) -> Result<Call> {
+    let number: u64 = node.needed("comm_type")?;
+    let kind = match number {
+        0 => Some(Kind::AllReduce),
+        1 => Some(Kind::Reduce),
+        2 => Some(Kind::AllGather),
+        5 => Some(Kind::Broadcast),
+        6 => Some(Kind::AllToAll),
+        7 | 8 => Some(Kind::ReduceScatter),
+        9 => None,
+        _ => {
+            let name = match number {
+                3 => "3 (GATHER)".into(),
+                4 => "4 (SCATTER)".into(),
+                _ => number.to_string(),
+            };
+            let what = format!(
+                "comm_type {name} is not supported; 0 (ALL_REDUCE), 1 (REDUCE), 2 (ALL_GATHER), 5 (BROADCAST), 6 \
+                 (ALL_TO_ALL), 7 and 8 (REDUCE_SCATTER) and 9 (BARRIER) are"
+            );
+            return Err(Error::new(Code::NotApplicable, what));
+        }
+    };
+    let group = node.text("pg_name")?;
+    if group.is_empty() && node.has_false("involved_dim") {
+        let what =
+            "involved_dim leaves out dimensions of a topology that the trace does not say; name its group, pg_name";
+        return Err(Error::new(Code::NotApplicable, what));
+    }
+    let bytes = if kind.is_some() { bytes(node)? } else { 0 };
+    Ok(Call::Collective { kind, group, bytes, priority: node.whole("comm_priority")?.unwrap_or(0) })
+}

@@ -1,0 +1,120 @@
+//! Graphs as traces.
+
+use super::frames::push;
+use super::model::{Attribute, Metadata, Node, NodeType};
+use antiphon_base::error::{Code, Error, Result};
+use antiphon_base::units::Picos;
+use antiphon_base::watch::interruptible;
+use antiphon_jobs::replay::{Exchange, Graph, Lane, What, Work};
+use antiphon_model::collective::Kind;
+
+/// Version of the schema that is written, as Chakra's own tools write it.
+const VERSION: &str = "0.0.4";
+
+/// The trace of a rank. Durations are there twice: `duration_micros`, rounded, and exactly as an attribute of our own,
+/// `duration_picos`. O(nodes + dependencies).
+///
+/// # Errors
+/// [`Code::NotApplicable`] for an AllGather of ranks with parts of different sizes, of which Chakra says one.
+pub fn write(graph: &Graph, rank: u32) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    push(&mut out, &Metadata { version: VERSION.into() });
+    let program = &graph.programs[rank as usize];
+    for (number, of) in (0..).zip(interruptible(&program.nodes)) {
+        let mut node = Node {
+            id: u64::from(number),
+            name: graph.names[of.name as usize].clone(),
+            data_deps: program.after(number).iter().map(|&other| other.into()).collect(),
+            attributes: vec![Attribute::bool("is_cpu_op", matches!(of.work, Work::Compute { lane: Lane::Host, .. }))],
+            ..Node::default()
+        };
+        match of.work {
+            Work::Nothing => node.kind = NodeType::Metadata as i32,
+            Work::Compute { time_ps, lane } => compute(&mut node, time_ps, lane),
+            Work::Exchange(id) => exchange(&mut node, graph, &graph.exchanges[id as usize], NodeType::Send)?,
+            Work::Receive(id) => exchange(&mut node, graph, &graph.exchanges[id as usize], NodeType::Receive)?,
+        }
+        push(&mut out, &node);
+    }
+    Ok(out)
+}
+
+/// The groups that the traces name, in JSON as ASTRA-sim takes them: `{"1": [0, 1], ...}`; `None` if all exchanges are of
+/// all ranks.
+pub fn groups(graph: &Graph) -> Option<String> {
+    let named: serde_json::Map<String, serde_json::Value> =
+        graph.groups.iter().skip(1).map(|group| (group.name.clone(), group.ranks.clone().into())).collect();
+    (!named.is_empty()).then(|| serde_json::Value::from(named).to_string() + "\n")
+}
+
+fn compute(node: &mut Node, time_ps: Picos, lane: Lane) {
+    node.kind = match lane {
+        Lane::Memory => NodeType::MemoryLoad as i32,
+        Lane::Host | Lane::Stream(_) => NodeType::Compute as i32,
+    };
+    node.duration_micros = (time_ps + 500_000) / 1_000_000;
+    node.attributes.push(Attribute::int64("duration_picos", time_ps));
+    if let Lane::Stream(stream @ 1..) = lane {
+        node.attributes.push(Attribute::int64("stream", stream.into()));
+    }
+}
+
+fn exchange(node: &mut Node, graph: &Graph, exchange: &Exchange, end: NodeType) -> Result<()> {
+    let Exchange { what, bytes, group, priority, .. } = *exchange;
+    let mut add = |attribute| node.attributes.push(attribute);
+    if priority > 0 {
+        add(Attribute::int32("comm_priority", priority));
+    }
+    match what {
+        What::Message { from, to, tag } => {
+            node.kind = end as i32;
+            add(Attribute::int64("comm_size", bytes));
+            add(Attribute::int32("comm_src", from));
+            add(Attribute::int32("comm_dst", to));
+            add(Attribute::int32("comm_tag", tag));
+        }
+        What::Barrier | What::Collective(_) => {
+            let of = &graph.groups[group as usize];
+            let (number, size) = match what {
+                What::Collective(collective) => {
+                    if collective.root != 0 {
+                        let what = format!(
+                            "{}: Chakra says no root; only the first rank can be it",
+                            graph.described(exchange)
+                        );
+                        return Err(Error::new(Code::NotApplicable, what));
+                    }
+                    let parts = if collective.kind == Kind::AllGather { of.ranks.len() as u64 } else { 1 };
+                    if !bytes.is_multiple_of(parts) {
+                        let what = format!(
+                            "{} of {bytes} bytes: its {parts} ranks have parts of different sizes, of which Chakra says one",
+                            graph.described(exchange)
+                        );
+                        return Err(Error::new(Code::NotApplicable, what));
+                    }
+                    (number(collective.kind), bytes / parts)
+                }
+                _ => (9, 0),
+            };
+            node.kind = NodeType::Collective as i32;
+            add(Attribute::int64("comm_type", number));
+            add(Attribute::int64("comm_size", size));
+            if !of.name.is_empty() {
+                add(Attribute::text("pg_name", &of.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Chakra's number of a kind.
+fn number(kind: Kind) -> u64 {
+    match kind {
+        Kind::AllReduce => 0,
+        Kind::Reduce => 1,
+        Kind::AllGather => 2,
+        Kind::Broadcast => 5,
+        Kind::AllToAll => 6,
+        Kind::ReduceScatter => 7,
+    }
+}

@@ -1,0 +1,155 @@
+//! Formats of other tools, both ways: a folder or file for each, behind one trait. A reader knows its format by content;
+//! what was read is proven as it stands and, where that is possible, raised to a [`Schedule`], which everything else
+//! here can bound, time and compare.
+
+pub mod chakra;
+pub mod chrome;
+pub mod flows;
+pub mod goal;
+mod json;
+pub mod msccl;
+pub mod mscclpp;
+
+use antiphon_base::error::{Code, Error, Result, nearest};
+use antiphon_base::units::{Bytes, clip};
+use antiphon_base::watch::Watch;
+use antiphon_model::collective::Collective;
+use antiphon_model::fabric::{Fabric, NodeId};
+use antiphon_model::schedule::Schedule;
+use std::fmt::Debug;
+
+/// Longest text that is read.
+pub const MAX_TEXT_BYTES: usize = 1 << 28;
+
+/// A format of another tool.
+pub trait Format: Sync {
+    /// Its name, e.g. `msccl`.
+    fn name(&self) -> &'static str;
+    /// What it is, in a few words.
+    fn about(&self) -> &'static str;
+    /// How files of it end, e.g. `.xml`.
+    fn extension(&self) -> &'static str;
+    /// Who reads it, each with limits of its own; the first is the default. Nobody, where it is only read here.
+    fn consumers(&self) -> Vec<&'static str>;
+    /// Whether a text is of this format, by its beginning.
+    fn recognises(&self, text: &str) -> bool;
+    /// Reads a text, reporting to `watch`, as all here do. Nothing is proven.
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] with the line, [`Code::TooLarge`]; [`Code::Interrupted`].
+    fn read(&self, text: &str, watch: Watch) -> Result<Box<dyn Foreign>>;
+    /// Writes a schedule for a consumer, and proves what is written.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] for what the format cannot say, [`Code::TooLarge`] past a limit of the consumer, which it
+    /// names, [`Code::NotProven`], [`Code::UnknownName`] for the consumer; [`Code::Interrupted`].
+    fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String>;
+}
+
+/// What a file of another tool holds.
+pub trait Foreign: Debug + Send + Sync {
+    /// The name it gives itself.
+    fn name(&self) -> &str;
+    /// Ranks it is for.
+    fn ranks(&self) -> u32;
+    /// What it computes.
+    fn collective(&self) -> Collective;
+    /// Proves that it computes its collective.
+    ///
+    /// # Errors
+    /// [`Code::NotProven`] with the first deadlock, race or wrong chunk; [`Code::TooLarge`]; [`Code::Interrupted`].
+    fn prove(&self, watch: Watch) -> Result<Proven>;
+    /// The same as a schedule of `bytes` (the full buffer) on a fabric: rank `i` does what it calls `i`, on its own node,
+    /// or on that of `placement`.
+    ///
+    /// # Errors
+    /// As [`Foreign::prove`]; [`Code::NotApplicable`] for what a schedule cannot say, [`Code::BadFile`] for a fabric of another size.
+    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule>;
+}
+
+/// What was proven of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proven {
+    /// Thread blocks, of all ranks together.
+    pub blocks: u64,
+    /// Steps of all of them.
+    pub steps: u64,
+    /// Messages between ranks.
+    pub messages: u64,
+    /// Messages that a connection must hold so that nothing can deadlock.
+    pub fifo_depth: u32,
+    /// How input and output may lie, e.g. `in-place`.
+    pub places: Vec<&'static str>,
+    /// Who can read it, and what keeps the others from it.
+    pub consumers: Vec<(&'static str, Option<String>)>,
+}
+
+/// All formats.
+pub const ALL: &[&dyn Format] = &[&msccl::Msccl, &mscclpp::Mscclpp, &flows::Teccl, &flows::Tacos, &goal::Goal];
+
+/// The format of a name.
+///
+/// # Errors
+/// [`Code::UnknownName`] with the nearest known name.
+pub fn by_name(name: &str) -> Result<&'static dyn Format> {
+    let names = || ALL.iter().map(|format| format.name());
+    ALL.iter().find(|format| format.name() == name).copied().ok_or_else(|| {
+        let known = names().collect::<Vec<_>>().join(", ");
+        Error::new(Code::UnknownName, format!("no format '{}'{}; known: {known}", clip(name), nearest(name, names())))
+    })
+}
+
+/// Refuses a consumer that a format has not.
+///
+/// # Errors
+/// [`Code::UnknownName`] with the nearest known name.
+fn check_consumer(format: &dyn Format, consumer: &str) -> Result<()> {
+    match format.consumers().contains(&consumer) {
+        true => Ok(()),
+        false => Err(unknown_consumer(format, consumer)),
+    }
+}
+
+fn unknown_consumer(format: &dyn Format, consumer: &str) -> Error {
+    let known = format.consumers();
+    let near = nearest(consumer, known.iter().copied());
+    let (format, known) = (format.name(), known.join(", "));
+    Error::new(Code::UnknownName, format!("no consumer '{}' of {format}{near}; known: {known}", clip(consumer)))
+}
+
+/// The format of a text; `None` for Antiphon's own, which is JSON.
+///
+/// # Errors
+/// [`Code::BadFile`] for XML of no known format, [`Code::TooLarge`].
+pub fn of_text(text: &str) -> Result<Option<&'static dyn Format>> {
+    if text.len() > MAX_TEXT_BYTES && text.trim_start().starts_with('<') {
+        return Err(Error::new(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20)));
+    }
+    match ALL.iter().find(|format| format.recognises(text)) {
+        Some(format) => Ok(Some(*format)),
+        None if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') => {
+            let known: Vec<&str> = ALL.iter().map(|format| format.about()).collect();
+            let what = format!("XML of no known format; known: {}", known.join("; "));
+            Err(Error::new(Code::BadFile, what))
+        }
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_known_by_name_and_content() {
+        for format in ALL {
+            assert_eq!(by_name(format.name()).unwrap().name(), format.name());
+            assert!(format.extension().starts_with('.'));
+        }
+        let error = by_name("mscl").err().unwrap();
+        assert!(error.message.contains("did you mean 'msccl'"), "{error}");
+        assert_eq!(of_text("<!-- ring --> <algo name=\"x\">").unwrap().map(|f| f.name()), Some("msccl"));
+        assert!(of_text("{\"schema\": 1}").unwrap().is_none());
+        assert!(of_text("<system/>").err().unwrap().message.contains("XML of no known format"));
+    }
+}

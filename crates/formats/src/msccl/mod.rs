@@ -1,0 +1,110 @@
+//! MSCCL XML: programs of thread blocks, which RCCL, msccl-executor-nccl and MSCCL run (Cowan et al., MSCCLang, ASPLOS
+//! 2023).
+
+mod cells;
+mod consumers;
+mod graph;
+mod grid;
+mod interpret;
+mod layout;
+mod lower;
+mod model;
+mod races;
+mod raise;
+mod read;
+mod write;
+
+pub(super) use cells::{Cells, buffer_size};
+pub(super) use graph::{Graph, Names};
+pub(super) use grid::Grid;
+pub(super) use interpret::check;
+pub(super) use layout::{Layout, check as check_sayable};
+pub(super) use raise::raise_graph;
+pub(super) use read::kind_of;
+
+pub use consumers::{CONSUMERS, Consumer, consumer};
+pub use interpret::prove;
+pub use lower::lower;
+pub use model::{Action, Algo, Block, Buffer, Gpu, Place, Step, Text};
+pub use raise::raise;
+pub use read::read;
+pub use write::write;
+
+use super::{Foreign, Format, Proven};
+use antiphon_base::error::Result;
+use antiphon_base::units::Bytes;
+use antiphon_base::watch::Watch;
+use antiphon_model::collective::Collective;
+use antiphon_model::fabric::{Fabric, NodeId};
+use antiphon_model::schedule::Schedule;
+
+/// The format.
+pub struct Msccl;
+
+impl Format for Msccl {
+    fn name(&self) -> &'static str {
+        "msccl"
+    }
+
+    fn about(&self) -> &'static str {
+        "MSCCL XML (<algo>)"
+    }
+
+    fn extension(&self) -> &'static str {
+        ".xml"
+    }
+
+    fn consumers(&self) -> Vec<&'static str> {
+        CONSUMERS.iter().map(|consumer| consumer.name).collect()
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+        // Comments and a declaration may come first.
+        while let Some(end) = [("<!--", "-->"), ("<?", "?>")]
+            .iter()
+            .find_map(|(start, end)| rest.starts_with(start).then(|| rest.find(end).map(|at| at + end.len())).flatten())
+        {
+            rest = rest[end..].trim_start();
+        }
+        rest.strip_prefix("<algo")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_whitespace() || c == '>' || c == '/'))
+    }
+
+    fn read(&self, text: &str, watch: Watch) -> Result<Box<dyn Foreign>> {
+        Ok(Box::new(read(text, watch)?))
+    }
+
+    fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String> {
+        let consumer = self::consumer(consumer)?;
+        let algo = lower(schedule, watch).map_err(|error| error.at(self.name()))?;
+        consumer.check(&algo)?;
+        let text = write(&algo, watch)?;
+        // What is proven is what others will read.
+        prove(&read(&text, watch)?, watch)?;
+        Ok(text)
+    }
+}
+
+impl Foreign for Algo {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ranks(&self) -> u32 {
+        self.gpus.len() as u32
+    }
+
+    fn collective(&self) -> Collective {
+        Algo::collective(self)
+    }
+
+    fn prove(&self, watch: Watch) -> Result<Proven> {
+        prove(self, watch)
+    }
+
+    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
+        prove(self, watch)?;
+        raise(self, fabric, bytes, placement, watch)
+    }
+}

@@ -1,0 +1,268 @@
+//! From schedules: a thread block for each lane and rank, since lanes need nothing of each other.
+//!
+//! A thread block does what its rank does with the lane in schedule order, so what is waited for is earlier in it everywhere. At first
+//! it says to its peers that it is there, and waits until they are: the run before may not be over at a peer. What is to be
+//! added comes to a place of its own in scratch, where nothing else is put in a run.
+
+use super::model::{Block, BlockBuffers, BlockChannels, Channels, Chunks, Gpu, Operation, Plan, RemoteBuffer};
+use crate::msccl::{Buffer, Grid, Layout, Place, buffer_size, check_sayable};
+use antiphon_base::error::Result;
+use antiphon_base::watch::Watch;
+use antiphon_model::collective::Kind;
+use antiphon_model::schedule::{Op, Schedule};
+use std::collections::BTreeMap;
+
+/// Longest name that is written.
+const MAX_NAME: usize = 100;
+/// Most operands of an operation.
+const OPERANDS: usize = 8;
+
+/// The plan of a schedule; copies go to their place at once (`direct`) or by scratch.
+///
+/// Complexity: O(lane transfers).
+///
+/// # Errors
+/// [`antiphon_base::error::Code::NotApplicable`] for what the format cannot say; [`antiphon_base::error::Code::TooLarge`] if it has too many chunks;
+/// [`antiphon_base::error::Code::Interrupted`].
+pub fn lower(schedule: &Schedule, direct: bool, watch: Watch) -> Result<Plan> {
+    check_sayable(schedule)?;
+    let grid = Grid::of(schedule, watch)?;
+    let layout = Layout::new(schedule, &grid);
+    let kind = schedule.collective.kind;
+    let mut gpus: Vec<Draft> = layout.scratch.iter().map(|&scratch| Draft::new(scratch)).collect();
+    let mut of_lane: Vec<Vec<usize>> = vec![vec![]; schedule.lanes.len()];
+    for id in schedule.order() {
+        schedule.transfers[id as usize].lanes().for_each(|lane| of_lane[lane].push(id as usize));
+    }
+    for (lane, transfers) in of_lane.iter().enumerate() {
+        watch.step(lane, of_lane.len())?;
+        let chunks = grid.lane(lane);
+        if chunks.is_empty() {
+            continue;
+        }
+        let place = |rank: u32| layout.place(rank, lane, chunks.start);
+        let mut events: BTreeMap<u32, Vec<Event>> = BTreeMap::new();
+        for &id in transfers {
+            let transfer = &schedule.transfers[id];
+            let (from, to, adds) = (transfer.from, transfer.to, transfer.op == Op::Reduce);
+            let own = place(to);
+            let target = if adds || !direct { gpus[to as usize].slot(chunks.len() as u32) } else { own };
+            events.entry(from).or_default().push(Event::Put { to, src: place(from), target });
+            let kept = (target != own).then_some((target, adds));
+            events.entry(to).or_default().push(Event::Take { from, dst: own, kept });
+        }
+        for (rank, events) in events {
+            gpus[rank as usize].block(events, chunks.len() as u32);
+        }
+    }
+    let size = |buffer| buffer_size(kind, grid.chunks, schedule.ranks, buffer).unwrap_or(0);
+    let gpu = |(id, mut draft): (u32, Draft)| {
+        if kind == Kind::AllToAll {
+            let size = grid.chunks / schedule.ranks;
+            let own = |buffer| chunks(Place { buffer, offset: id * size }, size);
+            draft.blocks.push(DraftBlock {
+                ops: vec![operation("copy", vec![own(Buffer::Input)], vec![own(Buffer::Output)])],
+                ..DraftBlock::default()
+            });
+        }
+        draft.gpu(id, size(Buffer::Input), size(Buffer::Output))
+    };
+    let name: String = schedule.algorithm.chars().take(MAX_NAME).collect();
+    Ok(Plan {
+        name,
+        collective: kind.name().replace('-', ""),
+        protocol: "Simple".into(),
+        inplace: kind != Kind::AllToAll,
+        reuse_resources: false,
+        gpus: (0..).zip(gpus).map(gpu).collect(),
+        num_threads_per_block: 1024,
+        use_double_scratch_buffer: false,
+        buffer_alignment: 16,
+        min_message_size: 0,
+        max_message_size: u64::MAX,
+    })
+}
+
+/// What a rank does with a lane.
+enum Event {
+    Put {
+        to: u32,
+        src: Place,
+        target: Place,
+    },
+    Take {
+        from: u32,
+        dst: Place,
+        /// Where it comes first, and whether it is added.
+        kept: Option<(Place, bool)>,
+    },
+}
+
+/// A GPU to be.
+struct Draft {
+    scratch: u32,
+    /// The peer of every channel.
+    channels: Vec<u32>,
+    remote: Vec<(u32, Buffer)>,
+    blocks: Vec<DraftBlock>,
+}
+
+/// A thread block to be.
+#[derive(Default)]
+struct DraftBlock {
+    ops: Vec<Operation>,
+    channels: Vec<u32>,
+    remote: Vec<u32>,
+}
+
+impl Draft {
+    fn new(scratch: u32) -> Self {
+        Draft { scratch, channels: vec![], remote: vec![], blocks: vec![] }
+    }
+
+    /// A place in scratch that nothing else uses.
+    fn slot(&mut self, size: u32) -> Place {
+        let offset = self.scratch;
+        self.scratch += size;
+        Place { buffer: Buffer::Scratch, offset }
+    }
+
+    fn block(&mut self, events: Vec<Event>, size: u32) {
+        let mut peers: Vec<u32> = events
+            .iter()
+            .map(|event| match event {
+                Event::Put { to, .. } => *to,
+                Event::Take { from, .. } => *from,
+            })
+            .collect();
+        peers.sort_unstable();
+        peers.dedup();
+        let mut block = DraftBlock {
+            channels: (0..peers.len() as u32).map(|at| self.channels.len() as u32 + at).collect(),
+            ..DraftBlock::default()
+        };
+        self.channels.extend(&peers);
+        let channel = |peer: u32| peers.partition_point(|&other| other < peer) as u32;
+        let all: Vec<u32> = (0..peers.len() as u32).collect();
+        for name in ["signal", "wait"] {
+            block.ops.extend(all.chunks(OPERANDS).map(|ids| on(name, ids.to_vec())));
+        }
+        block.ops.push(operation("nop", vec![], vec![]));
+        let mut next = 0;
+        while next < events.len() {
+            next += self.group(&events[next..], size, &mut block, channel);
+        }
+        self.blocks.push(block);
+    }
+
+    /// Does the first events that can be done together; gives their number.
+    fn group(&mut self, events: &[Event], size: u32, block: &mut DraftBlock, channel: impl Fn(u32) -> u32) -> usize {
+        let nop = || operation("nop", vec![], vec![]);
+        match events[0] {
+            Event::Put { src, .. } => {
+                let (mut ids, mut targets) = (vec![], vec![]);
+                for event in events.iter().take(OPERANDS) {
+                    match *event {
+                        Event::Put { to, src: other, target } if other == src && !ids.contains(&channel(to)) => {
+                            ids.push(channel(to));
+                            let buffer_id = Some(self.remote(block, to, target.buffer));
+                            targets.push(Chunks { buffer_id, index: target.offset, size, ..Chunks::default() });
+                        }
+                        _ => break,
+                    }
+                }
+                let count = ids.len();
+                let mut put = operation("put", vec![chunks(src, size); count], targets);
+                put.channel_ids = ids.clone();
+                put.channel_type = Some("memory".into());
+                block.ops.extend([put, nop(), on("signal", ids)]);
+                count
+            }
+            Event::Take { dst, kept, .. } => {
+                let (mut ids, mut terms) = (vec![], vec![chunks(dst, size)]);
+                for event in events.iter().take(OPERANDS - 1) {
+                    match *event {
+                        Event::Take { from, dst: other, kept: Some((place, true)) }
+                            if other == dst && kept.is_some_and(|(_, adds)| adds) && !ids.contains(&channel(from)) =>
+                        {
+                            ids.push(channel(from));
+                            terms.push(chunks(place, size));
+                        }
+                        Event::Take { from, .. } if ids.is_empty() => {
+                            ids.push(channel(from));
+                            break;
+                        }
+                        _ => break,
+                    }
+                }
+                let count = ids.len();
+                block.ops.extend([on("wait", ids), nop()]);
+                match kept {
+                    Some((_, true)) => {
+                        let mut sum = operation("re", terms, vec![chunks(dst, size)]);
+                        sum.reduce_op = Some("sum".into());
+                        block.ops.extend([sum, nop()]);
+                    }
+                    Some((place, false)) => {
+                        let copy = operation("copy", vec![chunks(place, size)], vec![chunks(dst, size)]);
+                        block.ops.extend([copy, nop()]);
+                    }
+                    None => {}
+                }
+                count
+            }
+        }
+    }
+
+    /// The number of a peer's buffer in a thread block.
+    fn remote(&mut self, block: &mut DraftBlock, rank: u32, buffer: Buffer) -> u32 {
+        let number = number_of(&mut self.remote, (rank, buffer));
+        number_of(&mut block.remote, number)
+    }
+
+    fn gpu(self, id: u32, input: u32, output: u32) -> Gpu {
+        let memory = || String::from("memory");
+        let block = |(id, block): (u32, DraftBlock)| Block {
+            id,
+            ops: block.ops,
+            channels: vec![BlockChannels { channel_type: memory(), channel_ids: block.channels }],
+            remote_buffer_refs: vec![BlockBuffers { access_channel_type: memory(), remote_buffer_ids: block.remote }],
+        };
+        let remote = |(rank, buffer): (u32, Buffer)| RemoteBuffer {
+            rank,
+            kind: buffer.letter().into(),
+            access_channel_types: vec![memory()],
+        };
+        Gpu {
+            id,
+            input_chunks: input,
+            output_chunks: output,
+            scratch_chunks: self.scratch,
+            threadblocks: (0..).zip(self.blocks).map(block).collect(),
+            channels: vec![Channels { channel_type: memory(), connected_to: self.channels }],
+            remote_buffers: self.remote.into_iter().map(remote).collect(),
+            semaphores: vec![],
+        }
+    }
+}
+
+/// Where something is in a list, which then has it.
+fn number_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> u32 {
+    let at = list.iter().position(|other| *other == item).unwrap_or(list.len());
+    if at == list.len() {
+        list.push(item);
+    }
+    at as u32
+}
+
+fn chunks(place: Place, size: u32) -> Chunks {
+    Chunks { kind: Some(place.buffer.letter().into()), index: place.offset, size, ..Chunks::default() }
+}
+
+fn operation(name: &str, src_buff: Vec<Chunks>, dst_buff: Vec<Chunks>) -> Operation {
+    Operation { name: name.into(), src_buff, dst_buff, ..Operation::default() }
+}
+
+fn on(name: &str, channel_ids: Vec<u32>) -> Operation {
+    Operation { channel_ids, channel_type: Some("memory".into()), ..operation(name, vec![], vec![]) }
+}

@@ -1,0 +1,156 @@
+//! What threads of a block do between two meetings, and what lies where.
+
+use super::{At, Lowering, MAX_STEPS, Range, Segment, Shared, bad, chunk_name, fail, place};
+use crate::msccl::{Block, Buffer};
+use antiphon_base::error::{Code, Result};
+use antiphon_base::units::clip;
+
+/// Lanes of all threads, and of single ones.
+const SHARED: usize = 0;
+const SINGLE: usize = 1;
+
+impl Lowering<'_> {
+    /// Begins what all threads do, each a part of it that only it knows.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        if self.steps > MAX_STEPS {
+            return fail(Code::TooLarge, format!("more than {MAX_STEPS} steps"));
+        }
+        let number = self.segment.shared;
+        self.segment.shared += 1;
+        let before = self.segment.last;
+        self.enter(SHARED, number);
+        self.segment.last = Some(self.lane);
+        for lane in before.into_iter().chain(std::mem::take(&mut self.segment.threads)) {
+            self.wait_loosely(self.last_of(lane));
+        }
+        Ok(())
+    }
+
+    /// Begins what a thread does alone.
+    pub(super) fn begin_alone(&mut self, thread: usize) {
+        self.enter(SINGLE, thread);
+        if !self.segment.threads.contains(&self.lane) {
+            self.segment.threads.push(self.lane);
+            if let Some(before) = self.segment.last {
+                self.wait_loosely(self.last_of(before));
+            }
+        }
+    }
+
+    fn enter(&mut self, kind: usize, number: usize) {
+        while self.lanes[kind].len() <= number {
+            let lane = self.new_block(self.at.0, Block::default());
+            self.lanes[kind].push(lane);
+        }
+        self.lane = self.lanes[kind][number];
+        if !self.segment.lanes.contains(&self.lane) {
+            self.segment.lanes.push(self.lane);
+            self.wait(self.segment.start);
+        }
+    }
+
+    /// All threads meet.
+    pub(super) fn meet(&mut self) {
+        let Segment { mut start, lanes, .. } = std::mem::take(&mut self.segment);
+        self.lane = self.at.1;
+        self.met += 1;
+        for lane in lanes {
+            start = Some(self.wait(Some(self.last_of(lane))));
+        }
+        self.segment.start = start;
+    }
+
+    /// Notes which thread uses something, since what several do at once is in no order.
+    pub(super) fn used_by(&mut self, what: Shared, id: u32, waits: bool, thread: usize) -> Result<()> {
+        let (gpu, block, at, name, _) = self.at;
+        let (user, other) = *self.segment.users.entry((what, id, waits)).or_insert((thread, at));
+        if user == thread {
+            return Ok(());
+        }
+        let ops = &self.plan.gpus[gpu as usize].threadblocks[block as usize].ops;
+        let (first, second) = (
+            place(gpu, block, other, &clip(&ops[other as usize].name)),
+            place(gpu, block, at, &self.operations[name as usize]),
+        );
+        let what = match what {
+            Shared::Channel(way) => format!("{} channel", way.name()),
+            Shared::Semaphore => "semaphore".into(),
+        };
+        let why = "have no nop between them, so threads may do both at once";
+        fail(Code::NotProven, format!("race: {first} and {second} use {what} {id} by different threads and {why}"))
+    }
+
+    /// Chunks of so many that packets tell apart, each a first one and a number, or all.
+    pub(super) fn pieces(&self, count: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let size = if self.together { count } else { 1 };
+        (0..count).step_by(size.max(1) as usize).map(move |first| (first, size))
+    }
+
+    pub(super) fn range(&self, range: &Range) -> (usize, usize) {
+        let first = self.cells.of(range.gpu, range.place);
+        (first, first + range.count as usize)
+    }
+
+    /// Notes where scratch has plain data.
+    pub(super) fn plain(&mut self, ranges: &[Range]) -> Result<()> {
+        let mut scratch = ranges.iter().filter(|range| range.place.buffer == Buffer::Scratch);
+        scratch.try_for_each(|range| self.of_scratch(range.gpu, false))
+    }
+
+    /// Scratch has packets or plain data.
+    fn of_scratch(&mut self, gpu: u32, packets: bool) -> Result<()> {
+        let used = &mut self.scratch[gpu as usize];
+        used[usize::from(packets)] = true;
+        match *used {
+            [true, true] => fail(
+                Code::NotApplicable,
+                format!("scratch of gpu {gpu} has packets and plain data; the proof follows one"),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses sums into what overlaps a part of a term.
+    pub(super) fn apart(&self, dst: Range, others: &[Range]) -> Result<()> {
+        let (first, end) = self.range(&dst);
+        let overlaps = |other: &&Range| {
+            let (start, stop) = self.range(other);
+            (start, stop) != (first, end) && start < end && first < stop
+        };
+        match others.iter().find(overlaps) {
+            Some(_) => bad("dst_buff overlaps a part of src_buff"),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses packets elsewhere than in scratch.
+    pub(super) fn of_packets(&mut self, range: Range) -> Result<()> {
+        match range.place.buffer {
+            Buffer::Scratch => self.of_scratch(range.gpu, true),
+            _ => bad("packets lie in scratch"),
+        }
+    }
+
+    pub(super) fn packets_at(&mut self, range: Range, step: At) -> Result<()> {
+        self.of_packets(range)?;
+        let (first, end) = self.range(&range);
+        for cell in first..end {
+            if self.packets.insert(cell, step).is_some() {
+                let chunk = chunk_name((cell - first) as u32 + range.place.offset, self.parts);
+                let what = format!("chunk {chunk} of scratch of gpu {} gets packets twice", range.gpu);
+                return fail(Code::NotProven, what + ", which cannot be told apart");
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_packets(&mut self, range: Range) -> Result<()> {
+        self.of_packets(range)?;
+        let (first, end) = self.range(&range);
+        for cell in first..end {
+            let step = self.wait(None);
+            self.readers.push((range.gpu, cell, step));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! Formats of other tools, what is damaged, what is interrupted.
+
+mod chakra;
+mod formats;
+mod fuzz;
+#[path = "../../../plan/tests/suite/common/fuzz.rs"]
+mod fuzzing;
+mod interrupted;
+#[path = "../../../model/tests/suite/topologies.rs"]
+mod topologies;

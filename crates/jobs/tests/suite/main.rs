@@ -1,0 +1,5 @@
+//! Compute models beside published cycles.
+
+mod compute;
+#[path = "../../../plan/tests/suite/common/published.rs"]
+mod published;

@@ -1,0 +1,458 @@
+//! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY][+...]][,DEGRADATION...]`, of files with `*BOXES@rails[:RATE[/LATENCY]]`
+//! before the first comma.
+
+use super::ace::ace;
+use super::aries::{Aries, Items};
+use super::bigraph::bigraph;
+use super::degrade::degrade;
+use super::dgx1v::dgx1v;
+use super::grid::grid;
+use super::import::Boxes;
+use super::switch::switch;
+use super::view::parse_group;
+use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Shape, link};
+use super::{dgx, file, mi, tpu};
+use antiphon_base::error::{Code, Error, Result, nearest};
+use antiphon_base::units::{Picos, Rate, clip, parse_decimal, parse_time};
+
+/// Most characters in a specification.
+const MAX_SPEC: usize = 8192;
+
+/// One kind of fabric that [`Fabric::parse`] knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preset {
+    /// Name in front of the colon.
+    pub kind: &'static str,
+    /// A complete specification.
+    pub example: &'static str,
+    /// What it is, in one line.
+    pub description: &'static str,
+}
+
+/// Every kind of fabric, in documentation order.
+pub const PRESETS: [Preset; 17] = [
+    preset("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)"),
+    preset("torus", "torus:4x4x4", "mesh with wrap-around links"),
+    preset("ring", "ring:16", "one-dimensional torus"),
+    preset("fc", "fc:8", "every rank joined to every other"),
+    preset("fbfly", "fbfly:8x8", "flattened butterfly: rows and columns fully joined"),
+    preset("hypercube", "hypercube:4", "two ranks in each of so many dimensions"),
+    preset("switch", "switch:16", "ranks around one switch"),
+    preset("bigraph", "bigraph:4x4", "EFLOPS: switches a layer x hosts a switch, two fully joined layers"),
+    preset("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs"),
+    preset(
+        "dgx-a100",
+        "dgx-a100:2",
+        "boxes of eight A100 on NVSwitch, a NIC a GPU, two InfiniBand switches; raw rates",
+    ),
+    preset("dgx-h100", "dgx-h100:2", "boxes of eight H100 or H200 on NVSwitch, a NIC a GPU, eight rails; raw rates"),
+    preset("mi250", "mi250:1", "boxes of 16 dies of MI250 joined by xGMI, all dies on one switch; raw rates"),
+    preset("mi300x", "mi300x:1", "boxes of eight MI300X, a link a pair, a NIC a GPU, eight rails; raw rates"),
+    preset("tpu-v4", "tpu-v4:4x4x8", "slice of a TPU v4 pod: a torus of cubes of 4x4x4, or part of one; raw rate"),
+    preset("ace", "ace:4x4x4", "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V"),
+    preset("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)"),
+    preset("file", "file:fabric.json", "any graph: JSON, or a topology of another tool, known by its content"),
+];
+
+const fn preset(kind: &'static str, example: &'static str, description: &'static str) -> Preset {
+    Preset { kind, example, description }
+}
+
+impl Fabric {
+    /// The fabric of a specification, which becomes its name: `mesh:8x8`, `dgx1v@25`,
+    /// `torus:4x4@100/20ns,slow=0-1:0.5,exclude=5`.
+    ///
+    /// Kinds are in [`PRESETS`]. `@RATE[/LATENCY]` (GB/s = 1e9 bytes per second, and a time with
+    /// unit) is for links without their own; on a product of dimensions there may be one for each dimension, joined by
+    /// `+`, in the order of the sizes: `torus:4x4x4@200/90ns+25/500ns+25/500ns`. On a machine they replace its own, one
+    /// for each kind of its links: `dgx-h100:2@370+48`. Degradations: `drop=A-B` (both directions, all parallel links),
+    /// `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of a link counts), `exclude=A`
+    /// (only forwards; other ranks are renumbered), `dead=A` (loses its
+    /// links too); nodes are numbers or names of the intact fabric. All but `slow` leave a
+    /// [`super::Shape::Graph`].
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`] for an unknown kind, [`Code::BadSpec`] or [`Code::BadSize`] for what does
+    /// not parse, does not exist or is disconnected, [`Code::TooLarge`] past the limits of a fabric,
+    /// and the errors of [`Fabric::from_file`].
+    pub fn parse(spec: &str) -> Result<Fabric> {
+        if spec.len() > MAX_SPEC {
+            let message = format!("fabric '{}' has more than {MAX_SPEC} characters", clip(spec));
+            return Err(Error::new(Code::BadSpec, format!("{message}; use file:PATH instead")));
+        }
+        // A path may hold brackets, but does not end with one.
+        if let Some((whole, ranks)) = spec.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
+            let whole = Fabric::parse(whole)?;
+            return Ok(whole.group(&parse_group(&whole, ranks)?)?.fabric);
+        }
+        if !spec.starts_with("file:") && spec.contains(['[', ']']) {
+            let what = format!("fabric '{}': a group of ranks comes last, as in mesh:8x8@100[0,1,8,9]", clip(spec));
+            return Err(Error::new(Code::BadSpec, what));
+        }
+        let mut items: Vec<&str> = spec.split(',').collect();
+        let head = items.remove(0);
+        let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
+        let (head, boxes) = split_boxes(head).map_err(place)?;
+        let (base, parameters) = split_parameters(head).map_err(place)?;
+        let fabric = match base.strip_prefix("aries:").map_or(Ok(None), Aries::parse).map_err(place)? {
+            Some(aries) => {
+                let read = Items::parse(&aries, items.into_iter()).map_err(place)?;
+                items = read.others;
+                let fabric = aries.fabric(spec, read.configurations, read.switching_ps)?;
+                with_parameters(spec, fabric, &parameters)?
+            }
+            None => intact(spec, base, &parameters, boxes)?,
+        };
+        if items.is_empty() { Ok(fabric) } else { Ok(degrade(fabric, items.into_iter())?.fabric) }
+    }
+}
+
+/// What `@RATE[/LATENCY]` gives.
+pub(super) type Parameters = (Rate, Option<Picos>);
+
+/// Splits `KIND:SIZE@RATE/LATENCY+...` at the last `@`. A path may hold one: what does not start as a
+/// rate then belongs to the path.
+fn split_parameters(head: &str) -> Result<(&str, Vec<Parameters>)> {
+    let Some((base, text)) = head.rsplit_once('@') else { return Ok((head, vec![])) };
+    if head.starts_with("file:") {
+        return Ok(link_parameters(text).map_or((head, vec![]), |one| (base, vec![one])));
+    }
+    Ok((base, text.split('+').map(link_parameters).collect::<Result<_>>()?))
+}
+
+/// Splits `FILE*BOXES@rails[:RATE[/LATENCY]]` where the boxes begin.
+fn split_boxes(head: &str) -> Result<(&str, Option<Boxes>)> {
+    let Some((before, after)) = head.rsplit_once("@rails") else { return Ok((head, None)) };
+    let Some((file, count)) = before.rsplit_once('*') else { return Ok((head, None)) };
+    let digits = !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit());
+    if !digits || !(after.is_empty() || after.starts_with(':')) {
+        return Ok((head, None));
+    }
+    let count = count.parse().unwrap_or(usize::MAX);
+    if count < 2 {
+        return Err(Error::new(Code::BadSpec, format!("{count} box(es); rails join at least 2")));
+    }
+    let rail = after.strip_prefix(':').map(link_parameters).transpose()?;
+    Ok((file, Some(Boxes { count, rail })))
+}
+
+fn link_parameters(text: &str) -> Result<Parameters> {
+    let (rate, latency) = match text.split_once('/') {
+        Some((rate, latency)) => (rate, Some(parse_time(latency)?)),
+        None => (text, None),
+    };
+    let gb_per_s = parse_decimal(rate).ok_or_else(|| {
+        Error::new(Code::BadSpec, format!("'@{}' is not @RATE[/LATENCY]; write for example @100/20ns", clip(text)))
+    })?;
+    Ok((link::rate(gb_per_s)?, latency))
+}
+
+/// Sets the parameters of links that have none: one for all, or one for each dimension of a product.
+fn set_parameters(fabric: &mut Fabric, parameters: &[Parameters]) -> Result<()> {
+    let set = |link: &mut Link, (rate, latency): Parameters| {
+        link.rate.get_or_insert(rate);
+        link.latency = link.latency.or(latency);
+    };
+    match (&mut fabric.shape, parameters) {
+        (_, []) => {}
+        (Shape::Product(product), _) => {
+            let dimensions = product.dimensions.len();
+            if ![1, dimensions].contains(&parameters.len()) {
+                let what = format!(
+                    "{} rates for {dimensions} dimension(s); write one for all or one for each, joined by +",
+                    parameters.len()
+                );
+                return Err(Error::new(Code::BadSpec, what));
+            }
+            let of = |number: usize| parameters[number % parameters.len()];
+            let positions = product.positions(fabric.nodes.len());
+            for link in &mut fabric.links {
+                let ends = positions[link.from as usize].zip(positions[link.to as usize]);
+                // A preset with a switch has one dimension.
+                let number = ends.and_then(|(from, to)| product.coordinates.differ(from, to)).unwrap_or(0);
+                set(link, of(number));
+            }
+            for (number, dimension) in product.dimensions.iter_mut().enumerate() {
+                let (rate, latency) = of(number);
+                // To the switch, and from it.
+                let hops = if dimension.shape == DimensionShape::Switch { 2 } else { 1 };
+                let latency = dimension.latency.or(latency.map(|latency| latency.saturating_mul(hops)));
+                let rate = dimension.link_rate().unwrap_or(rate);
+                *dimension = Dimension { latency, ..dimension.with_link_rate(Some(rate)) };
+            }
+        }
+        (_, &[one]) => fabric.links.iter_mut().for_each(|link| set(link, one)),
+        _ => {
+            let what = format!("{} rates, but it has no dimensions; write one for all links", parameters.len());
+            return Err(Error::new(Code::BadSpec, what));
+        }
+    }
+    Ok(())
+}
+
+/// The fabric of `KIND[:SIZE]` with parameters of its links, named `spec`.
+fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<Boxes>) -> Result<Fabric> {
+    let (kind, size) = base.split_once(':').map_or((base, None), |(kind, size)| (kind, Some(size)));
+    let Some(preset) = PRESETS.iter().find(|preset| preset.kind == kind) else {
+        // A file by its path alone, whose name tells it from every kind.
+        if base.contains(['.', '/']) && std::path::Path::new(base).is_file() {
+            return from_file(spec, base, parameters, boxes);
+        }
+        let kinds = PRESETS.map(|preset| preset.kind);
+        let path = std::path::Path::new(base);
+        if kind.contains(['.', '/']) {
+            let what = match (path.is_dir(), path.exists()) {
+                (true, _) => "is a folder",
+                (_, true) => "is no regular file",
+                _ => "there is no such file",
+            };
+            return Err(Error::new(Code::BadFile, format!("fabric '{}': {what}", clip(base))));
+        }
+        return Err(Error::new(
+            Code::UnknownName,
+            format!("no fabric '{}'{}; known: {}", clip(kind), nearest(kind, kinds), kinds.join(", ")),
+        ));
+    };
+    let wrong = || {
+        let message = format!("fabric '{spec}': wrong size; write for example {}", preset.example);
+        Error::new(Code::BadSpec, message)
+    };
+    if kind == "file" {
+        let path = size.filter(|path| !path.is_empty()).ok_or_else(wrong)?;
+        return from_file(spec, path, parameters, boxes);
+    }
+    if boxes.is_some() {
+        let what = "rails join the boxes of a file; those of a machine are a number, as in dgx-h100:4";
+        return Err(Error::new(Code::BadSpec, format!("fabric '{spec}': {what}")));
+    }
+    let dims = size.map_or(Some(vec![]), dimensions).ok_or_else(wrong)?;
+    let fabric = match (kind, &dims[..]) {
+        // Machines have rates of their own, for each kind of their links.
+        ("dgx-a100", &[boxes]) => return dgx::a100(spec, boxes, parameters),
+        ("dgx-h100", &[boxes]) => return dgx::h100(spec, boxes, parameters),
+        ("mi250", &[boxes]) => return mi::mi250(spec, boxes, parameters),
+        ("mi300x", &[boxes]) => return mi::mi300x(spec, boxes, parameters),
+        ("tpu-v4", &[x, y, z]) => {
+            let own = [(tpu::RATE, None)];
+            let parameters = if parameters.is_empty() { &own } else { parameters };
+            return with_parameters(spec, tpu::v4(spec, [x, y, z])?, parameters);
+        }
+        ("mesh", [_, ..]) => grid(spec, DimensionShape::Line, &dims),
+        ("torus", [_, ..]) => grid(spec, DimensionShape::Ring, &dims),
+        ("fbfly", [_, ..]) => grid(spec, DimensionShape::Clique, &dims),
+        ("ring", [_]) => grid(spec, DimensionShape::Ring, &dims),
+        ("fc", [_]) => grid(spec, DimensionShape::Clique, &dims),
+        ("hypercube", &[count]) => {
+            let most = MAX_RANKS.ilog2();
+            if count > most {
+                let message = format!("fabric '{spec}': a hypercube has at most {most} dimensions");
+                return Err(Error::new(Code::TooLarge, message));
+            }
+            grid(spec, DimensionShape::Line, &vec![2; count as usize])
+        }
+        ("switch", &[ranks]) => switch(spec, ranks),
+        ("bigraph", &[both]) => bigraph(spec, both, both),
+        ("bigraph", &[switches, hosts]) => bigraph(spec, switches, hosts),
+        ("dgx1v", []) => dgx1v(spec),
+        ("ace", &[local, vertical, horizontal]) => ace(spec, [local, vertical, horizontal]),
+        _ => Err(wrong()),
+    };
+    with_parameters(spec, fabric?, parameters)
+}
+
+/// The fabric of a file, or of many of its boxes, with parameters for the links that have none.
+fn from_file(spec: &str, path: &str, parameters: &[Parameters], boxes: Option<Boxes>) -> Result<Fabric> {
+    let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
+    file::read(spec, path, boxes, |fabric| set_parameters(fabric, parameters).map_err(place))
+}
+
+/// `fabric` with parameters for the links that have none.
+fn with_parameters(spec: &str, mut fabric: Fabric, parameters: &[Parameters]) -> Result<Fabric> {
+    set_parameters(&mut fabric, parameters).map_err(|error| error.at(format_args!("fabric '{spec}'")))?;
+    Ok(fabric)
+}
+
+/// The numbers of `8x8`; `None` if it is anything else. Numbers past `u32` saturate, for the presets
+/// to refuse.
+pub(super) fn dimensions(size: &str) -> Option<Vec<u32>> {
+    size.split('x')
+        .map(|text| {
+            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            digits.then(|| text.parse().unwrap_or(u32::MAX))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Shape;
+
+    #[test]
+    fn every_example_is_a_fabric() {
+        for preset in PRESETS.iter().filter(|preset| preset.kind != "file") {
+            let fabric = Fabric::parse(preset.example).unwrap();
+            assert_eq!(fabric.name, preset.example);
+            assert!(fabric.is_symmetric());
+            assert!(fabric.shape != Shape::Graph || ["dgx-a100", "mi250"].contains(&preset.kind));
+            let coords = fabric.nodes[0].coords.len();
+            assert!(fabric.nodes.iter().all(|node| node.coords.len() == coords));
+        }
+    }
+
+    #[test]
+    fn a_group_comes_last() {
+        for spec in ["mesh:8x8[0,1]@100", "mesh:8x8[0,1],drop=1-2", "mesh:8x8[0,1", "mesh:8x8]0,1", "[0,1]mesh:8x8"] {
+            let error = Fabric::parse(spec).unwrap_err();
+            assert!(error.message.contains("comes last"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (spec, ranks, links) in [
+            ("mesh:4x4x4", 64, 288),
+            ("torus:4x4x4", 64, 384),
+            ("torus:2x2", 4, 8),
+            ("ring:2", 2, 2),
+            ("ring:16", 16, 32),
+            ("fc:8", 8, 56),
+            ("fbfly:8x8", 64, 896),
+            ("hypercube:4", 16, 64),
+            ("hypercube:12", 4096, 12 * 4096),
+            ("switch:16", 16, 32),
+            ("bigraph:4", 32, 96),
+            ("bigraph:4x4", 32, 96),
+            ("dgx1v", 8, 48),
+            ("dgx-a100:1", 8, 16),
+            ("dgx-a100:2", 16, 96),
+            ("dgx-h100:2", 16, 64),
+            ("dgx-h100:512", 4096, 4 * 4096),
+            ("mi250:2", 32, 2 * 56 + 64),
+            ("mi300x:2", 16, 2 * 56 + 32),
+            ("tpu-v4:16x16x16", 4096, 6 * 4096),
+            ("tpu-v4:2x2x1", 4, 8),
+        ] {
+            let fabric = Fabric::parse(spec).unwrap();
+            assert_eq!((fabric.ranks(), fabric.links.len()), (ranks, links), "{spec}");
+        }
+    }
+
+    #[test]
+    fn link_parameters_reach_every_link() {
+        let fabric = Fabric::parse("mesh:2x2@12.5/20ns").unwrap();
+        assert!(
+            fabric.links.iter().all(|link| (link.rate, link.latency) == (Some(Rate(12_500_000_000)), Some(20_000)))
+        );
+        assert!(fabric.product().is_some());
+        assert_eq!(Fabric::parse("dgx1v@25").unwrap().links[0].latency, None);
+    }
+
+    #[test]
+    fn a_rate_for_every_dimension() {
+        let fabric = Fabric::parse("torus:4x2x3@200/90ns+25/500ns+12.5").unwrap();
+        for link in &fabric.links {
+            let expected = match &*link.dimension {
+                "z" => (200, Some(90_000)),
+                "y" => (25, Some(500_000)),
+                _ => (12, None),
+            };
+            assert_eq!((link.rate.unwrap().0 / 1_000_000_000, link.latency), expected, "{link:?}");
+        }
+        let along = &fabric.product().unwrap().dimensions;
+        assert_eq!(
+            along.iter().map(|along| along.rate.unwrap().0).collect::<Vec<_>>(),
+            [400e9, 25e9, 25e9].map(|r| r as u64)
+        );
+        assert_eq!(along.iter().map(|along| along.latency).collect::<Vec<_>>(), [Some(90_000), Some(500_000), None]);
+        // One is for all; a message to a switch and on from it waits twice.
+        let same = |one: &str, other: &str| Fabric::parse(one).unwrap().links == Fabric::parse(other).unwrap().links;
+        assert!(same("mesh:3x3@5/1ns", "mesh:3x3@5/1ns+5/1ns") && same("hypercube:3@5", "hypercube:3@5+5+5"));
+        let switch = Fabric::parse("switch:4@10/20ns").unwrap();
+        assert!(
+            switch.links.iter().all(|link| (link.rate, link.latency) == (Some(Rate(10_000_000_000)), Some(20_000)))
+        );
+        let along = switch.product().unwrap().dimensions[0];
+        assert_eq!((along.rate, along.latency), (Some(Rate(10_000_000_000)), Some(40_000)));
+        // Degradations come after.
+        let slow = Fabric::parse("mesh:2x2@10+20,slow=0-1:0.5,slow=0-2:0.1").unwrap();
+        let link = |to| slow.link(slow.link_between(0, to).unwrap());
+        assert_eq!((link(1).rate, link(1).speed_permille), (Some(Rate(20_000_000_000)), 500));
+        assert_eq!((link(2).rate, link(2).speed_permille), (Some(Rate(10_000_000_000)), 100));
+        assert_eq!(Fabric::parse("mesh:2x2@10+20,dead=0").unwrap().links.len(), 4);
+    }
+
+    #[test]
+    fn refusals_say_what_is_wrong() {
+        for (spec, code, why) in [
+            (
+                "mesh:4x4@1+2+3",
+                Code::BadSpec,
+                "3 rates for 2 dimension(s); write one for all or one for each, joined by +",
+            ),
+            ("torus:4x4x4@1+2", Code::BadSpec, "2 rates for 3 dimension(s)"),
+            ("switch:8@1+2", Code::BadSpec, "2 rates for 1 dimension(s)"),
+            ("dgx1v@25+50", Code::BadSpec, "2 rates, but it has no dimensions; write one for all links"),
+            ("bigraph:4@25+50", Code::BadSpec, "it has no dimensions"),
+            ("mesh:4x4@1+", Code::BadSpec, "'@' is not @RATE[/LATENCY]"),
+            ("mesh:4x4@1/1ns+2/2", Code::BadSize, "time '2'"),
+            ("mesh:4x4@1+0", Code::BadSize, "link rate 0"),
+            ("mseh:8x8", Code::UnknownName, "did you mean 'mesh'?"),
+            ("", Code::UnknownName, "known: mesh, torus"),
+            ("mesh", Code::BadSpec, "for example mesh:8x8"),
+            ("mesh:", Code::BadSpec, "for example mesh:8x8"),
+            ("mesh:8x", Code::BadSpec, "for example mesh:8x8"),
+            ("mesh:8x+8", Code::BadSpec, "for example mesh:8x8"),
+            ("mesh:8x٣", Code::BadSpec, "for example mesh:8x8"),
+            ("ring:4x4", Code::BadSpec, "for example ring:16"),
+            ("bigraph:2x2x2", Code::BadSpec, "for example bigraph:4x4"),
+            ("dgx1v:8", Code::BadSpec, "for example dgx1v"),
+            ("file:", Code::BadSpec, "for example file:fabric.json"),
+            ("mesh:1x1", Code::BadSpec, "1 rank(s)"),
+            ("ring:1", Code::BadSpec, "1 rank(s)"),
+            ("switch:1", Code::BadSpec, "1 rank(s)"),
+            ("hypercube:0", Code::BadSpec, "dimension"),
+            ("mesh:0x4", Code::BadSpec, "at least 1"),
+            ("mesh:99999999999x2", Code::TooLarge, "4096"),
+            ("mesh:65536x65536", Code::TooLarge, "4096"),
+            ("hypercube:4000000000", Code::TooLarge, "12"),
+            ("fc:4096", Code::TooLarge, "links"),
+            ("switch:99999999999", Code::TooLarge, "4096"),
+            ("mesh:2x2@", Code::BadSpec, "@100/20ns"),
+            ("mesh:2x2@fast", Code::BadSpec, "@100/20ns"),
+            ("mesh:2x2@-1", Code::BadSpec, "@100/20ns"),
+            ("mesh:2x2@0", Code::BadSize, "link rate 0"),
+            ("mesh:2x2@99999999999", Code::BadSize, "link rate"),
+            ("mesh:2x2@1/20", Code::BadSize, "time '20'"),
+            ("dgx-a100", Code::BadSpec, "for example dgx-a100:2"),
+            ("dgx-h100:2x8", Code::BadSpec, "for example dgx-h100:2"),
+            ("dgx-h100:0", Code::BadSpec, "needs at least 1 box"),
+            ("dgx-a100:513", Code::TooLarge, "at most 512 boxes of 8 ranks, 4096 ranks in all"),
+            ("dgx-h100:99999999999", Code::TooLarge, "at most 512 boxes"),
+            ("mi250:257", Code::TooLarge, "at most 256 boxes of 16 ranks"),
+            ("mi300x:4000000000", Code::TooLarge, "at most 512 boxes"),
+            (
+                "dgx-h100:2@400",
+                Code::BadSpec,
+                "fabric 'dgx-h100:2@400': 1 rate for 2 kinds of links (nvlink, rail); write one for each, joined by +, \
+                 for example @450+50",
+            ),
+            ("dgx-a100:1@300+25", Code::BadSpec, "2 rates for 1 kind of links (nvlink); write one, for example @300"),
+            ("mi250:2@1+2+3", Code::BadSpec, "3 rates for 2 kinds of links (xgmi, ib)"),
+            ("tpu-v4:4x4x4@1+2", Code::BadSpec, "2 rates for 3 dimension(s)"),
+            ("tpu-v4:4x4", Code::BadSpec, "for example tpu-v4:4x4x8"),
+            ("tpu-v4:4x4x6", Code::BadSpec, "sizes that are all multiples of 4"),
+            ("tpu-v4:2x4x8", Code::BadSpec, "1, 2 and 4 with at most one 1"),
+            ("tpu-v4:1x1x4", Code::BadSpec, "trays of 2x2x1"),
+            ("tpu-v4:3x4x4", Code::BadSpec, "a slice has sizes"),
+            ("tpu-v4:0x4x4", Code::BadSpec, "a slice has sizes"),
+            ("tpu-v4:16x16x20", Code::TooLarge, "a pod has 4096 chips"),
+            ("tpu-v4:4294967292x4294967292x4", Code::TooLarge, "a pod has 4096 chips"),
+        ] {
+            let error = Fabric::parse(spec).unwrap_err();
+            assert_eq!(error.code, code, "{spec}: {error}");
+            assert!(error.message.contains(why), "{spec}: {error}");
+        }
+        assert!(Fabric::parse(&format!("mesh:{}", "1x".repeat(9000))).unwrap_err().message.len() < 200);
+    }
+}

@@ -1,0 +1,5 @@
+//! Fabrics of the documentation and of other tools.
+
+mod fabric;
+mod imports;
+mod topologies;

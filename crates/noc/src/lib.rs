@@ -1,0 +1,26 @@
+//! A flit-level network of input-queued virtual-channel routers with credit flow control.
+//!
+//! It moves packets for whoever drives it: [`antiphon_sim::simulate`] with a schedule, [`synthetic`] with
+//! random traffic, by which the network is validated on its own.
+
+mod allocate;
+mod border;
+mod buffer;
+mod build;
+mod capacity;
+mod channel;
+mod deadlock;
+mod measure;
+mod network;
+mod recur;
+pub mod route;
+mod router;
+pub mod synthetic;
+mod terminal;
+#[cfg(test)]
+mod tests;
+pub mod traffic;
+mod trend;
+mod wheel;
+
+pub use network::{Hop, Network, Packet, Routing, Run};

@@ -1,0 +1,5 @@
+//! The network beside BookSim.
+
+mod booksim;
+#[path = "../../../plan/tests/suite/common/published.rs"]
+mod published;

@@ -1,0 +1,183 @@
+//! Overlapped tree: every chunk is broadcast as soon as the root has its sum, while others are still reduced; on
+//! one logical tree or two, each laid on the fabric so that no link carries two messages in a slot.
+//!
+//! C-Cube (HPCA 2023), sections III-C and IV-A.
+
+mod map;
+
+use super::estimate::{Steps, flit_times};
+use super::tree::{Priority, Table, Tree, Work};
+use super::{Algorithm, Info, Request, Scale};
+use antiphon_base::error::{Code, Result};
+use antiphon_base::options::{Default::Derived, Opt};
+use antiphon_base::parameter::Value;
+use antiphon_base::units::{Bytes, Picos};
+use antiphon_model::collective::Kind;
+use antiphon_model::schedule::{Op, Pacing, Schedule};
+use antiphon_sim::{Fidelity, simulate};
+use map::{Mapper, numbered};
+
+/// See the module.
+pub struct OverlappedTree;
+
+const INFO: Info = Info {
+    name: "overlapped-tree",
+    summary: "one or two low trees without link conflicts, reduction and broadcast of different chunks at once",
+    options: &[
+        Opt::flag(
+            "overlap",
+            Derived("whichever is sooner through by the packets"),
+            "Broadcast starts before everything is reduced.",
+        ),
+        Opt::count(
+            "trees",
+            1,
+            2,
+            Derived("the faster number by the slots they take"),
+            "Trees that the data is divided among.",
+        ),
+        Opt::bytes("chunk", Derived("the best by the cost model"), "One chunk of a tree."),
+        Opt::choice(
+            "mapping",
+            &["search", "numbered"],
+            "Where ranks are; numbered: NCCL's tree with rank v at node v, and every number XOR 1.",
+        ),
+        Opt::choice(
+            "pacing",
+            &["pipelined", "stop-and-wait"],
+            "Stop-and-wait: a link waits until a chunk is received, as the cost model does.",
+        ),
+    ],
+    source: "C-Cube (HPCA 2023)",
+    collectives: &[Kind::AllReduce],
+};
+
+/// Most edges on one link, in one direction, that are tried where fewer might do.
+const CAPACITIES: u32 = 4;
+/// Links that are slower than the fastest by more than this factor may be left out.
+const SLOW: Picos = 2;
+
+impl Algorithm for OverlappedTree {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Short
+    }
+
+    fn build(&self, request: &Request) -> Result<Schedule> {
+        let options = &request.options;
+        let works = match options.given("overlap").map(Value::flag) {
+            Some(true) => vec![Work::Overlapped],
+            Some(false) => vec![Work::Phases],
+            None => vec![Work::Overlapped, Work::Phases],
+        };
+        let mapping = options.choice("mapping");
+        let pacing = options.choice("pacing");
+        let counts = options.given("trees").map_or(vec![1, 2], |trees| vec![trees.whole() as usize]);
+        let chunk = options.given("chunk").map(Value::whole);
+        // Where ranks share a link to a switch, the trees as they are numbered may do best.
+        let mut placed = if mapping == "search" { search(request, &counts) } else { vec![] };
+        if placed.is_empty() || request.fabric.has_switches() {
+            placed.extend(counts.iter().map(|&trees| numbered(request, trees)));
+        }
+        let streams = pacing == "pipelined";
+        let schedules = works.into_iter().map(|work| {
+            let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, work, streams, chunk)).collect();
+            // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
+            let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
+            let most = best.saturating_add(best / 64);
+            let plan = plans.iter().find(|plan| plan.time_ps <= most).expect("at least one way to place trees");
+            plan.schedule(request, streams)
+        });
+        sooner(request, schedules.collect::<Result<_>>()?)
+    }
+}
+
+/// Of one or two schedules the one that is sooner through. Where edges share links, of switches above all, queues decide, of
+/// which the cost model knows nothing.
+fn sooner(request: &Request, mut schedules: Vec<Schedule>) -> Result<Schedule> {
+    let Request { fabric, system, watch, .. } = *request;
+    let time = |schedule: &Schedule| {
+        let result = simulate(fabric, schedule, system, Fidelity::Packet, &mut |_| watch.step(0, 1).is_ok());
+        match result.map(|result| result.time_ps) {
+            Err(error) if error.code == Code::TooLarge => Ok(0),
+            time => time,
+        }
+    };
+    if let [overlapped, phases] = &schedules[..]
+        && time(phases)? < time(overlapped)?
+    {
+        schedules.swap(0, 1);
+    }
+    Ok(schedules.swap_remove(0))
+}
+
+/// For each number of trees the lowest found, for as many edges on one link as are worth a try; where links differ in
+/// rate also without the slow ones.
+fn search(request: &Request, counts: &[usize]) -> Vec<Vec<Tree>> {
+    let times = flit_times(request);
+    let (fastest, slowest) = (times.iter().copied().min().unwrap_or(0), times.iter().copied().max().unwrap_or(0));
+    let limits = if slowest > SLOW * fastest { vec![Picos::MAX, SLOW * fastest] } else { vec![Picos::MAX] };
+    let mut placed = vec![];
+    for limit in limits {
+        let Some(mapper) = Mapper::new(request.fabric, |link| times[link as usize] <= limit) else { continue };
+        for &trees in counts {
+            let mut lowest = u32::MAX;
+            let further = (CAPACITIES.ilog2() + 1..=request.ranks().ilog2() + 2).map(|exponent| 1 << exponent);
+            for capacity in (1..=CAPACITIES).chain(further) {
+                let packed = || if capacity == 1 { mapper.packed(trees) } else { None };
+                if let Some(found) = mapper.search(trees, capacity).or_else(packed) {
+                    let height = found.iter().map(Tree::height).max().unwrap_or(0);
+                    // A link that is used more often must make up for it.
+                    if height < lowest {
+                        lowest = height;
+                        placed.push(found);
+                    }
+                }
+                if lowest <= mapper.radius() || lowest < u32::MAX && capacity >= CAPACITIES {
+                    break;
+                }
+            }
+        }
+    }
+    placed
+}
+
+/// Trees, when their messages are sent, in what chunks, and how long that takes by the cost model.
+struct Plan<'a> {
+    table: Table<'a>,
+    chunk: Bytes,
+    time_ps: Picos,
+}
+
+impl<'a> Plan<'a> {
+    fn new(request: &Request, trees: &'a [Tree], work: Work, streams: bool, chunk: Option<Bytes>) -> Self {
+        let table = Table::listed(trees, vec![1; request.fabric.links.len()], Priority::Earliest, work);
+        let steps = Steps::new(request, &table, streams);
+        let bytes = request.bytes.div_ceil(trees.len() as u64);
+        let packet = &request.system.packet;
+        let unit = if packet.fixed_size { packet.payload_bytes } else { 4 };
+        let chunk = chunk.unwrap_or_else(|| steps.best_chunk(bytes)).min(bytes).next_multiple_of(unit);
+        let time_ps = steps.time_ps(bytes, chunk);
+        Plan { table, chunk, time_ps }
+    }
+
+    fn schedule(&self, request: &Request, streams: bool) -> Result<Schedule> {
+        let table = &self.table;
+        let mut builder = request.builder();
+        builder.schedule.conflict_free = true;
+        builder.schedule.endpoint.pacing = if streams { Pacing::Pipelined } else { Pacing::StopAndWait };
+        // All trees have as many chunks.
+        let chunks = request.bytes.div_ceil(table.trees.len() as u64).div_ceil(self.chunk);
+        table.lanes(&mut builder, |_| self.chunk, chunks);
+        builder.phase(if table.work == Work::Overlapped { "reduce and broadcast" } else { "reduce" }, false);
+        table.send(&mut builder, &[Op::Reduce])?;
+        if table.work == Work::Phases {
+            builder.phase("broadcast", true);
+        }
+        table.send(&mut builder, &[Op::Copy])?;
+        builder.finish()
+    }
+}

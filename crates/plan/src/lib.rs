@@ -1,0 +1,6 @@
+//! Schedules for a collective on a fabric: algorithms, configurations, what to do after a failure.
+
+pub mod algorithm;
+pub mod configure;
+pub mod cost;
+pub mod replan;

@@ -1,0 +1,6 @@
+//! What several of them use; suites of other crates take single files.
+
+pub mod fuzz;
+pub mod published;
+pub mod random_fabric;
+pub mod within_bounds;

@@ -1,0 +1,24 @@
+//! Algorithms on every fabric, as their users call them. One program, which is linked once.
+
+mod common;
+
+mod algorithms;
+mod bounds;
+mod builds;
+mod channels;
+mod endpoints;
+mod energy;
+mod flights;
+mod groups;
+mod larger;
+mod matrix;
+mod optimal;
+mod overlapped_tree;
+mod parallel_links;
+mod products;
+mod proven;
+mod rails;
+mod rails_search;
+mod replan;
+mod schedule;
+mod tto;

@@ -1,0 +1,223 @@
+//! Soundness: whatever is done to a correct schedule, it is either refused or still runs right.
+
+use super::fixtures::*;
+use super::verify;
+use antiphon_model::fabric::{Fabric, Router};
+use antiphon_model::schedule::{Builder, Dependency, Event, Op, Schedule};
+#[cfg(test)] // as all of this file; this may import what the rest must not
+use antiphon_run::check_by_execution;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// What is done to a schedule.
+#[derive(Debug, Clone)]
+enum Mutation {
+    Delete(Index),
+    Duplicate(Index, u32),
+    FlipOp(Index),
+    MoveFrom(Index, u32),
+    MoveTo(Index, u32),
+    MoveLane(Index, u32),
+    DropDependency(Index, Index),
+    ReverseDependencies,
+    DropHold(Index, Index),
+    /// A dependency waits for another event, or another chunk.
+    Event(Index, Index),
+    Lag(Index, Index, u32),
+    /// A wait at the sender becomes one at the receiver.
+    Hold(Index, Index),
+    SwapSteps(Index, Index),
+    SwapPhases(Index, Index),
+    SwapLaneRanks(Index, Index),
+    Exclude(u32),
+    FlipBarrier(Index),
+    ForbidUnorderedReductions,
+    /// Dependencies, routes and order are derived again, as if it had been built so.
+    Rebuild,
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    let index = any::<Index>;
+    prop_oneof![
+        index().prop_map(Mutation::Delete),
+        (index(), 0u32..4).prop_map(|(i, step)| Mutation::Duplicate(i, step)),
+        index().prop_map(Mutation::FlipOp),
+        (index(), 0u32..4).prop_map(|(i, rank)| Mutation::MoveFrom(i, rank)),
+        (index(), 0u32..4).prop_map(|(i, rank)| Mutation::MoveTo(i, rank)),
+        (index(), 0u32..4).prop_map(|(i, lane)| Mutation::MoveLane(i, lane)),
+        (index(), index()).prop_map(|(i, j)| Mutation::DropDependency(i, j)),
+        Just(Mutation::ReverseDependencies),
+        (index(), index()).prop_map(|(i, j)| Mutation::DropHold(i, j)),
+        (index(), index()).prop_map(|(i, j)| Mutation::Event(i, j)),
+        (index(), index(), 0u32..4).prop_map(|(i, j, lag)| Mutation::Lag(i, j, lag)),
+        (index(), index()).prop_map(|(i, j)| Mutation::Hold(i, j)),
+        (index(), index()).prop_map(|(i, j)| Mutation::SwapSteps(i, j)),
+        (index(), index()).prop_map(|(i, j)| Mutation::SwapPhases(i, j)),
+        (index(), index()).prop_map(|(i, j)| Mutation::SwapLaneRanks(i, j)),
+        (0u32..4).prop_map(Mutation::Exclude),
+        index().prop_map(Mutation::FlipBarrier),
+        Just(Mutation::ForbidUnorderedReductions),
+        Just(Mutation::Rebuild),
+    ]
+}
+
+fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
+    let count = schedule.transfers.len();
+    if count == 0 {
+        return;
+    }
+    let transfers = &mut schedule.transfers;
+    match mutation {
+        Mutation::Delete(index) => {
+            let gone = index.index(count) as u32;
+            transfers.remove(gone as usize);
+            for transfer in transfers {
+                transfer.start_after.retain(|other| other.transfer() != gone);
+                transfer.apply_after.retain(|other| other.transfer() != gone);
+                let all = transfer.start_after.iter_mut().chain(&mut transfer.apply_after);
+                let later = all.filter(|other| other.transfer() > gone);
+                later.for_each(|other| *other = other.of(other.transfer() - 1));
+            }
+        }
+        Mutation::Duplicate(index, step) => {
+            let mut copy = transfers[index.index(count)].clone();
+            copy.step += step;
+            transfers.push(copy);
+        }
+        Mutation::FlipOp(index) => {
+            let op = &mut transfers[index.index(count)].op;
+            *op = if *op == Op::Copy { Op::Reduce } else { Op::Copy };
+        }
+        Mutation::MoveFrom(index, rank) => transfers[index.index(count)].from = *rank,
+        Mutation::MoveTo(index, rank) => transfers[index.index(count)].to = *rank,
+        Mutation::MoveLane(index, lane) => transfers[index.index(count)].payload = (*lane).into(),
+        Mutation::DropDependency(index, which) => {
+            let after = &mut transfers[index.index(count)].start_after;
+            if !after.is_empty() {
+                after.remove(which.index(after.len()));
+            }
+        }
+        Mutation::DropHold(index, which) => {
+            // Of those that have any.
+            let mut held: Vec<_> = transfers.iter_mut().filter(|transfer| !transfer.apply_after.is_empty()).collect();
+            if !held.is_empty() {
+                let at = index.index(held.len());
+                let after = &mut held[at].apply_after;
+                after.remove(which.index(after.len()));
+            }
+        }
+        Mutation::Event(index, which) => {
+            let transfer = &mut transfers[index.index(count)];
+            let mut all: Vec<_> = transfer.start_after.iter_mut().chain(&mut transfer.apply_after).collect();
+            if !all.is_empty() {
+                let at = which.index(all.len());
+                let event = if all[at].event() == Event::Sent { Event::Applied } else { Event::Sent };
+                *all[at] = Dependency::new(all[at].transfer(), event).lagging(all[at].lag());
+            }
+        }
+        Mutation::Lag(index, which, lag) => {
+            let transfer = &mut transfers[index.index(count)];
+            let mut all: Vec<_> = transfer.start_after.iter_mut().chain(&mut transfer.apply_after).collect();
+            if !all.is_empty() {
+                let at = which.index(all.len());
+                *all[at] = all[at].lagging(*lag);
+            }
+        }
+        Mutation::Hold(index, which) => {
+            let transfer = &mut transfers[index.index(count)];
+            if !transfer.start_after.is_empty() {
+                let at = which.index(transfer.start_after.len());
+                let dependency = transfer.start_after.remove(at);
+                transfer.apply_after.push(dependency);
+            }
+        }
+        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.start_after.reverse()),
+        Mutation::SwapSteps(one, other) => {
+            let (one, other) = (one.index(count), other.index(count));
+            (transfers[one].step, transfers[other].step) = (transfers[other].step, transfers[one].step);
+        }
+        Mutation::SwapPhases(one, other) => {
+            let (one, other) = (one.index(count), other.index(count));
+            (transfers[one].phase, transfers[other].phase) = (transfers[other].phase, transfers[one].phase);
+        }
+        Mutation::SwapLaneRanks(one, other) => {
+            let lanes = &mut schedule.lanes;
+            let (one, other) = (one.index(lanes.len()), other.index(lanes.len()));
+            (lanes[one].source, lanes[other].source) = (lanes[other].source, lanes[one].source);
+            (lanes[one].owner, lanes[other].owner) = (lanes[other].owner, lanes[one].owner);
+        }
+        Mutation::Exclude(rank) => schedule.excluded.push(*rank),
+        Mutation::FlipBarrier(index) => {
+            let at = index.index(schedule.phases.len());
+            schedule.phases[at].barrier ^= true;
+        }
+        Mutation::ForbidUnorderedReductions => schedule.endpoint.serial_reductions = false,
+        Mutation::Rebuild => {
+            let mut builder = Builder::new("test", fabric, schedule.collective, schedule.bytes);
+            builder.schedule = schedule.clone();
+            builder.schedule.transfers.iter_mut().for_each(|t| t.start_after.clear());
+            if let Ok(rebuilt) = builder.finish() {
+                *schedule = rebuilt;
+            }
+        }
+    }
+}
+
+/// Routes are mended, so that mutations reach the checks behind them.
+fn mend_routes(fabric: &Fabric, schedule: &mut Schedule) {
+    let mut router = Router::new(fabric);
+    for transfer in &mut schedule.transfers {
+        if transfer.from < schedule.ranks && transfer.to < schedule.ranks {
+            transfer.route = router.route(fabric.node_of_rank(transfer.from), fabric.node_of_rank(transfer.to)).into();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn what_is_proven_runs_right(
+        which in any::<Index>(),
+        mutations in prop::collection::vec(mutation(), 1..4),
+        rebuild in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let mut cases = all();
+        let (fabric, mut schedule) = cases.swap_remove(which.index(cases.len()));
+        schedule.conflict_free = false;
+        for mutation in &mutations {
+            apply(&fabric, &mut schedule, mutation);
+        }
+        if rebuild {
+            apply(&fabric, &mut schedule, &Mutation::Rebuild);
+        }
+        mend_routes(&fabric, &mut schedule);
+        if let Ok(proof) = verify(&fabric, &schedule) {
+            prop_assert!(proof.complete);
+            for seed in std::iter::once(None).chain((0..6).map(|k| Some(seed.wrapping_add(k)))) {
+                let ran = check_by_execution(&schedule, seed);
+                prop_assert!(ran.is_ok(), "{:?}", ran);
+            }
+        } else if schedule.check(&fabric).is_ok() {
+            // Refused for a reason, perhaps too strict a one; it must not panic either way.
+            let _ = check_by_execution(&schedule, Some(seed));
+        }
+    }
+
+    #[test]
+    fn damaged_files_never_panic(which in any::<Index>(), digits in prop::collection::vec((any::<Index>(), 0u8..10), 1..6)) {
+        let mut cases = all();
+        let (fabric, mut schedule) = cases.swap_remove(which.index(cases.len()));
+        schedule.conflict_free = true;
+        let mut json = schedule.to_json().into_bytes();
+        for (index, digit) in digits {
+            let places: Vec<usize> = (0..json.len()).filter(|&i| json[i].is_ascii_digit()).collect();
+            json[places[index.index(places.len())]] = b'0' + digit;
+        }
+        if let Ok(damaged) = Schedule::from_json(std::str::from_utf8(&json).unwrap(), Some(&fabric))
+            && verify(&fabric, &damaged).is_ok_and(|proof| proof.complete) {
+                prop_assert_eq!(check_by_execution(&damaged, Some(1)), Ok(()));
+            }
+    }
+}

@@ -1,0 +1,125 @@
+//! Flights: schedules that are in the network at the same time, and which of them goes first.
+
+use super::clock::Ticks;
+use super::plan::Plan;
+use antiphon_base::parameter::Choice;
+use antiphon_base::units::Picos;
+use antiphon_model::fabric::LinkId;
+use antiphon_model::schedule::Schedule;
+use serde::Serialize;
+
+/// A schedule, and when it starts.
+#[derive(Debug, Clone)]
+pub struct Flight<'a> {
+    /// What is to be done; of all ranks of the fabric or of a group of them.
+    pub schedule: &'a Schedule,
+    /// When it is launched, at the earliest.
+    pub start_ps: Picos,
+    /// Flights that are to be over before.
+    pub after: Vec<usize>,
+    /// With [`Order::Priority`] flights of lower numbers go first.
+    pub priority: u32,
+    /// It is launched by a client of the machine only, as an exchange of a training, whatever its time.
+    pub held: bool,
+}
+
+impl<'a> Flight<'a> {
+    /// A schedule that is launched at time 0.
+    pub fn new(schedule: &'a Schedule) -> Self {
+        Flight { schedule, start_ps: 0, after: vec![], priority: 0, held: false }
+    }
+}
+
+/// Which flight's packets go first on links, and whose messages are added first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The one launched first; others fill the gaps it leaves.
+    #[default]
+    Fifo,
+    /// The one launched last.
+    Lifo,
+    /// The one with the lowest priority number; of those the one launched first.
+    Priority,
+}
+
+impl Choice for Order {
+    const WHAT: &'static str = "order";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("fifo", Order::Fifo), ("lifo", Order::Lifo), ("priority", Order::Priority)];
+}
+
+impl Order {
+    /// The rank of a flight: of two the lower goes first. `launched` flights were before it.
+    pub fn rank(self, priority: u32, launched: u32) -> u64 {
+        match self {
+            Order::Fifo => launched.into(),
+            Order::Lifo => (u32::MAX - launched).into(),
+            Order::Priority => u64::from(priority) << 32 | u64::from(launched),
+        }
+    }
+}
+
+/// Which flights are to be told apart, and where: what the parts of a [`super::Machine`] ask for every message.
+#[derive(Debug, Clone)]
+pub(crate) struct Ranking {
+    /// Rank of every flight that was launched.
+    ranks: Vec<u64>,
+    /// Links that several flights use, as first links of channels.
+    shared: Vec<bool>,
+}
+
+impl Ranking {
+    /// Of the flights of a plan, none launched. O(hops).
+    pub fn new(plan: &Plan) -> Self {
+        let mut shared = vec![false; plan.fabric.links.len()];
+        let mut used_by = vec![None; if plan.flights.len() > 1 { shared.len() } else { 0 }];
+        for job in plan.jobs.iter().filter(|_| plan.flights.len() > 1) {
+            for &link in plan.route(job) {
+                let first = *used_by[link as usize].get_or_insert(job.flight);
+                shared[link as usize] |= first != job.flight;
+            }
+        }
+        Ranking { ranks: vec![u64::MAX; plan.flights.len()], shared }
+    }
+
+    /// Whether several flights use a link.
+    #[inline]
+    pub fn is_shared(&self, link: LinkId) -> bool {
+        self.shared[link as usize]
+    }
+
+    /// The rank of a flight.
+    pub fn of(&self, flight: u32) -> u64 {
+        self.ranks[flight as usize]
+    }
+
+    /// Places of all flights in the order of their ranks, as classes of packets. O(flights * log flights).
+    pub fn classes(&self) -> Vec<u16> {
+        let mut sorted = self.ranks.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let place = |rank: &u64| sorted.partition_point(|other| other < rank).min(u16::MAX.into()) as u16;
+        self.ranks.iter().map(place).collect()
+    }
+
+    /// A flight was launched.
+    pub fn launched(&mut self, flight: u32, rank: u64) {
+        self.ranks[flight as usize] = rank;
+    }
+}
+
+/// Start and end of a flight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct FlightRow {
+    /// When it was launched.
+    pub start_ps: Picos,
+    /// When the last of its messages had been received and added.
+    pub finish_ps: Picos,
+}
+
+/// Start and end in ticks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FlightSpan {
+    pub start: Ticks,
+    pub finish: Ticks,
+}

@@ -1,0 +1,227 @@
+//! Simulation: flights of schedules, several fidelities, one result.
+
+mod agenda;
+mod budget;
+mod clock;
+mod division;
+mod endpoints;
+mod energy;
+mod flight;
+mod footprint;
+mod machine;
+mod network;
+mod on_cores;
+mod period;
+mod plan;
+pub mod rails;
+mod recorder;
+mod result;
+mod running;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod turns;
+mod units;
+
+pub use flight::{Flight, FlightRow, Order};
+pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
+pub use running::{Running, run_beside};
+pub use trace::{MOST_EVENTS, Span, Trace, Track};
+
+#[cfg(doc)]
+use antiphon_base::error::Code;
+use antiphon_base::error::Result;
+use antiphon_base::parameter::Choice;
+use antiphon_base::units::Picos;
+pub use antiphon_base::watch::Progress;
+use antiphon_model::energy::Energy;
+use antiphon_model::fabric::Fabric;
+use antiphon_model::schedule::Schedule;
+use antiphon_model::system::System;
+use energy::PowerRates;
+use machine::{Machine, Shortcuts};
+pub use network::Least;
+use network::Network;
+use network::{AlphaBeta, Flit, Packet};
+use plan::Plan;
+use serde::{Deserialize, Serialize};
+
+/// How closely the network is modelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fidelity {
+    /// Whole messages: latency plus size over rate, of those that have come to a link the first in schedule order.
+    AlphaBeta,
+    /// Packets with headers, FIFO links, network interfaces of finite depth.
+    Packet,
+    /// Flits through virtual-channel routers with finite buffers and credits.
+    Flit,
+}
+
+impl Choice for Fidelity {
+    const WHAT: &'static str = "fidelity";
+    /// Cheapest first.
+    const ALL: &'static [(&'static str, Self)] =
+        &[("alpha-beta", Fidelity::AlphaBeta), ("packet", Fidelity::Packet), ("flit", Fidelity::Flit)];
+}
+
+/// Times a schedule on a fabric. The schedule should have been verified.
+///
+/// # Errors
+/// As [`simulate_flights`].
+pub fn simulate(
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: &System,
+    fidelity: Fidelity,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, Options::default(), progress)
+}
+
+/// Picoseconds of a schedule in packets, and the events that this took. A run ends early that is over `most_ps`, or takes more than so
+/// many events: then its time is what it would be if the rest went on as before.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn time_within(
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: &System,
+    most_ps: Picos,
+    most_events: u64,
+    progress: &mut Progress,
+) -> Result<(Picos, u64)> {
+    struct Within<'p, 'q>(Picos, u64, &'p mut Progress<'q>);
+    impl<'a> Client<'a> for Within<'_, '_> {
+        type Done = (Picos, u64);
+        fn run<N: Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<(Picos, u64)> {
+            let Within(most_ps, most_events, progress) = self;
+            let is_over = |machine: &Machine<'a, N>| machine.now_ps() > most_ps || machine.events() > most_events;
+            let has_ended = machine.run(is_over, progress)?;
+            let (now_ps, share, events) = (machine.now_ps(), machine.share(), machine.events());
+            Ok((if has_ended { now_ps } else { (now_ps as f64 / share) as Picos }, events))
+        }
+    }
+    let flights = [Flight::new(schedule)];
+    let plan = Plan::new(fabric, &flights, system)?;
+    let within = Within(most_ps, most_events, progress);
+    with_machine(&plan, Order::default(), Fidelity::Packet, Shortcuts::default(), within)
+}
+
+/// What is asked of a run besides times, and how it is done: times are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// What it takes, too.
+    pub energy: bool,
+    /// Cores that a long run of one schedule in packets may use.
+    pub cores: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { energy: false, cores: 1 }
+    }
+}
+
+/// Times several schedules that share a fabric. They should have been verified.
+///
+/// # Errors
+/// As [`Schedule::check`]; [`Code::BadSpec`] if flights wait for each other, or an engine is to be divided;
+/// [`Code::BadSize`] if a chunk does not fit in it; [`Code::Stalled`] with the chain of waits, or the cycle of buffers, if
+/// it stops making progress, [`Code::TooLarge`] if the run would need too many events, [`Code::Interrupted`].
+pub fn simulate_flights(
+    fabric: &Fabric,
+    flights: &[Flight],
+    order: Order,
+    system: &System,
+    fidelity: Fidelity,
+    options: Options,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    let mut plan = Plan::new(fabric, flights, system)?;
+    if options.energy {
+        plan.power = Some(PowerRates::new(&plan));
+    }
+    run(&plan, order, fidelity, Shortcuts { cores: options.cores, ..Shortcuts::default() }, progress)
+}
+
+/// As [`simulate_flights`], with the trace of the run in its result; the times are the same. Periods are not skipped.
+///
+/// # Errors
+/// As [`simulate_flights`]; [`Code::TooLarge`] for more than [`MOST_EVENTS`] events.
+pub fn trace_flights(
+    fabric: &Fabric,
+    flights: &[Flight],
+    order: Order,
+    system: &System,
+    fidelity: Fidelity,
+    options: Options,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    let mut plan = Plan::new(fabric, flights, system)?;
+    if options.energy {
+        plan.power = Some(PowerRates::new(&plan));
+    }
+    trace::expect_few(&plan, fidelity)?;
+    plan.trace = true;
+    let result = run(&plan, order, fidelity, Shortcuts::default(), progress)?;
+    match &result.trace {
+        Some(_) => Ok(result),
+        None => Err(trace::too_many("more")),
+    }
+}
+
+/// What the messages of a schedule take, whenever they are sent: without static power. O(hops).
+///
+/// # Errors
+/// As [`Schedule::check`].
+pub fn dynamic_energy(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<Energy> {
+    let flights = [Flight::new(schedule)];
+    Ok(energy::dynamic_energy(&Plan::new(fabric, &flights, system)?))
+}
+
+/// Runs the flights of a plan.
+fn run(
+    plan: &Plan,
+    order: Order,
+    fidelity: Fidelity,
+    shortcuts: Shortcuts,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    struct ToTheEnd<'p, 'q>(&'p mut Progress<'q>);
+    impl<'a> Client<'a> for ToTheEnd<'_, '_> {
+        type Done = SimulationResult;
+        fn run<N: Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<SimulationResult> {
+            machine.run(|_| false, self.0)?;
+            Ok(machine.into_result())
+        }
+    }
+    if fidelity == Fidelity::Packet && plan.flights.len() == 1 && shortcuts.cores > 1 {
+        return on_cores::run(plan, shortcuts, progress);
+    }
+    with_machine(plan, order, fidelity, shortcuts, ToTheEnd(progress))
+}
+
+/// Who runs a machine, whatever its network.
+pub(crate) trait Client<'a> {
+    /// What comes of it.
+    type Done;
+    /// Runs it.
+    fn run<N: Network<'a>>(self, machine: Machine<'a, N>) -> Result<Self::Done>;
+}
+
+/// Gives a machine with the network of a fidelity to its client.
+pub(crate) fn with_machine<'a, C: Client<'a>>(
+    plan: &'a Plan<'a>,
+    order: Order,
+    fidelity: Fidelity,
+    shortcuts: Shortcuts,
+    client: C,
+) -> Result<C::Done> {
+    match fidelity {
+        Fidelity::AlphaBeta => client.run(Machine::<AlphaBeta>::new(plan, order, shortcuts)?),
+        Fidelity::Packet => client.run(Machine::<Packet>::new(plan, order, shortcuts)?),
+        Fidelity::Flit => client.run(Machine::<Flit>::new(plan, order, shortcuts)?),
+    }
+}

@@ -1,0 +1,48 @@
+//! A link that serves, of the messages that have come, that of the flight that goes first, and of its messages the first in
+//! schedule order.
+
+use crate::clock::Ticks;
+use crate::plan::Plan;
+use crate::turns::Turn;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A message in front of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Message {
+    /// Its place in schedule order.
+    pub turn: Turn,
+    /// Links it has crossed.
+    pub hop: u32,
+    /// Where it came from.
+    pub interface: u32,
+    /// When its first flit comes here.
+    pub head: Ticks,
+    /// When its last flit comes here.
+    pub tail: Ticks,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Link {
+    /// When what it has served is through.
+    pub free_at: Ticks,
+    /// Whether the messages of a flight come from one interface only, which sends them in schedule order.
+    pub is_from_one: bool,
+    /// Messages that have come, and the ranks of their flights.
+    pub waiting: BinaryHeap<Reverse<(u64, Message)>>,
+}
+
+impl Link {
+    /// The links of a plan. O(hops).
+    pub fn all(plan: &Plan) -> Vec<Link> {
+        let free = || Link { is_from_one: true, ..Link::default() };
+        let mut links: Vec<Link> = plan.fabric.links.iter().map(|_| free()).collect();
+        for job in &plan.jobs {
+            for &link in plan.route(job).iter().skip(1) {
+                links[link as usize].is_from_one = false;
+            }
+        }
+        links
+    }
+}

@@ -1,0 +1,98 @@
+//! Networks: one per fidelity, behind one trait. A network carries messages between the interfaces of ranks.
+
+mod alpha_beta;
+mod flit;
+mod flow;
+mod packet;
+
+pub use alpha_beta::AlphaBeta;
+pub use flit::Flit;
+pub use packet::{Border, Crossing, Packet};
+
+use super::Fidelity;
+use super::clock::Ticks;
+use super::endpoints::Endpoints;
+use super::period::Recurrent;
+use super::plan::{self, Plan};
+use super::recorder::Traffic;
+use antiphon_base::error::Result;
+use antiphon_base::parameter::Choice;
+use antiphon_base::units::Picos;
+use antiphon_model::schedule::Issue;
+use antiphon_model::system::{Forwarding, System};
+
+/// What no message goes without, whoever sends it: for bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Least {
+    /// Whether all of a packet comes to a node before any of it goes on.
+    pub is_stored: bool,
+    /// From its arrival to the start of what waited for it.
+    pub hand_off_ps: Picos,
+}
+
+impl Least {
+    /// At a fidelity, or at any.
+    pub fn of(system: &System, fidelity: Option<Fidelity>) -> Least {
+        let is_stored = fidelity == Some(Fidelity::Packet) && system.forwarding == Forwarding::StoreAndForward;
+        let hand_off = |fidelity| match fidelity {
+            Fidelity::Flit => flit::hand_off(system),
+            Fidelity::AlphaBeta | Fidelity::Packet => plan::hand_off(system),
+        };
+        let any = || Fidelity::ALL.iter().map(|&(_, fidelity)| hand_off(fidelity)).min().unwrap_or(0);
+        Least { is_stored, hand_off_ps: fidelity.map_or_else(any, hand_off) }
+    }
+}
+
+/// Carries the messages of a [`Plan`].
+pub trait Network<'a>: Recurrent + Sized {
+    /// How the schedules' messages are issued, where that is the network's matter.
+    const ISSUE: Option<Issue> = None;
+    /// The fidelity that it is.
+    const FIDELITY: Fidelity;
+    /// What its work is counted in, and the most of a run: minutes.
+    const WORK: (&'static str, u64);
+
+    /// An idle network for interfaces of ranks. `merge` lets it make one event of many; never changes a result.
+    ///
+    /// # Errors
+    /// For what it could not carry.
+    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, merge: bool) -> Result<Self>;
+
+    /// From the arrival of a message to the start of what waited for it.
+    fn hand_off(plan: &Plan) -> Ticks {
+        plan.hand_off
+    }
+
+    /// When its next event is; [`Ticks::MAX`] if there is none.
+    fn next_at(&self) -> Ticks;
+
+    /// Processes its next event.
+    fn step(&mut self, endpoints: &mut Endpoints);
+
+    /// The ranks are about to do something at `now`.
+    fn before_ranks(&mut self, _now: Ticks) {}
+
+    /// The ranks have done something: tells them what has followed.
+    fn after_ranks(&mut self, _endpoints: &mut Endpoints) {}
+
+    /// The work done, of `events` of ranks and network.
+    fn work(&self, events: u64) -> u64 {
+        events
+    }
+
+    /// The events of ranks and network together, as results report them.
+    fn events(&self, events: u64) -> u64 {
+        events
+    }
+
+    /// Everything was delivered, or nothing moves any more.
+    ///
+    /// # Errors
+    /// If it still holds something.
+    fn finish(&mut self, _now: Ticks) -> Result<()> {
+        Ok(())
+    }
+
+    /// What it recorded.
+    fn into_traffic(self) -> Traffic;
+}

@@ -1,0 +1,22 @@
+//! Schedulers: which order each chunk takes through the dimensions. One per file, behind one trait.
+
+mod baseline;
+mod phased;
+mod search;
+mod split;
+mod themis;
+pub(super) mod timing;
+
+pub use baseline::Baseline;
+pub use phased::Phased;
+pub use search::{STAGES, Search};
+pub use themis::Themis;
+
+use super::plan::Plan;
+use antiphon_model::topology::Topology;
+
+/// Chooses the orders of a plan.
+pub trait Scheduler {
+    /// Sets the order of every chunk of `plan`.
+    fn schedule(&self, topology: &Topology, plan: &mut Plan);
+}

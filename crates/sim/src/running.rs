@@ -1,0 +1,76 @@
+//! A run event by event, whatever its network: for those who do something beside it, as ranks that compute.
+
+use crate::flight::{Flight, Order};
+use crate::machine::{Machine, Shortcuts};
+use crate::network::Network;
+use crate::plan::Plan;
+use crate::{Client, Fidelity, Progress, with_machine};
+#[cfg(doc)]
+use antiphon_base::error::Code;
+use antiphon_base::error::Result;
+use antiphon_base::units::{Bytes, Picos};
+use antiphon_model::fabric::Fabric;
+use antiphon_model::system::System;
+
+/// Flights on a fabric, of which those that are held wait to be launched.
+pub trait Running {
+    /// When something happens next; `None` if nothing does before a flight is launched.
+    fn next_ps(&self) -> Option<Picos>;
+
+    /// Launches a flight that is held.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] past what the clock holds.
+    fn launch(&mut self, flight: u32, now: Picos) -> Result<()>;
+
+    /// Lets what is next happen, and whole periods after it that end by `until`.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] if the run needs too many events, [`Code::Interrupted`].
+    fn step(&mut self, until: Option<Picos>, progress: &mut Progress) -> Result<()>;
+
+    /// A flight that has ended since this was asked last.
+    fn ended(&mut self) -> Option<u32>;
+
+    /// Counts chunks that are complete, for [`Running::raised`] and [`Running::has_part`]. No periods are skipped then.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] for too many chunks.
+    fn count_chunks(&mut self) -> Result<()>;
+
+    /// A flight of which chunks were completed since this was asked last.
+    fn raised(&mut self) -> Option<u32>;
+
+    /// Whether the first `part` of every `bytes` bytes of a flight is complete.
+    fn has_part(&self, flight: u32, part: Bytes, bytes: Bytes) -> bool;
+
+    /// Checks, when nothing is to happen, that every flight that was launched is over.
+    ///
+    /// # Errors
+    /// [`Code::Stalled`] with the chain of waits, or the cycle of buffers.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// Gives flights on a fabric to `client`, beside which at most `computing` picoseconds are computed.
+///
+/// # Errors
+/// As [`crate::simulate_flights`], and those of `client`.
+pub fn run_beside<T>(
+    fabric: &Fabric,
+    flights: &[Flight],
+    order: Order,
+    system: &System,
+    fidelity: Fidelity,
+    computing: Picos,
+    client: impl FnOnce(&mut dyn Running) -> Result<T>,
+) -> Result<T> {
+    struct Beside<F>(F);
+    impl<'a, T, F: FnOnce(&mut dyn Running) -> Result<T>> Client<'a> for Beside<F> {
+        type Done = T;
+        fn run<N: Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<T> {
+            (self.0)(&mut machine)
+        }
+    }
+    let plan = Plan::beside(fabric, flights, system, computing)?;
+    with_machine(&plan, order, fidelity, Shortcuts::default(), Beside(client))
+}
