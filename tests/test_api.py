@@ -41,7 +41,7 @@ def result(mesh: Fabric) -> antiphon.SimulationResult:
 
 
 def test_every_error_code_is_documented() -> None:
-    core = (ROOT / "crates" / "core" / "src" / "error.rs").read_text("utf-8")
+    core = (ROOT / "crates" / "base" / "src" / "error.rs").read_text("utf-8")
     codes = set(re.findall(r'Code::\w+ => "([a-z-]+)"', core))
     for file in (ROOT / "python" / "antiphon").rglob("*.py"):
         codes |= set(re.findall(r'AntiphonError\([^()]*(?:\([^()]*\))?[^()]*, "([a-z-]+)"\)', file.read_text("utf-8")))
@@ -254,7 +254,7 @@ def test_options_are_declared() -> None:
     options = {algorithm.name: {each.key: each for each in algorithm.options} for algorithm in antiphon.algorithms()}
     chunk = options["tto"]["chunk"]
     assert (chunk.kind, chunk.default, chunk.least, chunk.most) == ("bytes", "96KiB", 1, 2**50)
-    assert options["ring-bi-odd"]["excluded"].choices == ("corner", "centre")
+    assert options["ring-2d"]["dependencies"].choices == ("complete", "held")
     mesh = Fabric("mesh:4x4")
     for name, known in options.items():
         for each in known.values():

@@ -113,6 +113,7 @@ mod tests {
     use antiphon_model::collective::{Collective, Kind};
     use antiphon_model::system::System;
     use antiphon_plan::algorithm;
+    use antiphon_proof::prove;
     use antiphon_sim::{Fidelity, Options, Order, trace_flights};
     use serde_json::Value;
     use std::collections::{BTreeMap, BTreeSet};
@@ -154,6 +155,7 @@ mod tests {
         let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset("tto").unwrap());
         let collective = Collective::new(Kind::AllReduce);
         let schedule = algorithm::build(&fabric, &system, collective, 36 * 8192, spec).unwrap();
+        let schedule = prove(&fabric, schedule).unwrap();
         let flights = [Flight::new(&schedule), Flight { start_ps: 1_234_567, ..Flight::new(&schedule) }];
         let result =
             trace_flights(&fabric, &flights, Order::Fifo, &system, fidelity, Options::default(), &mut |_| true)

@@ -4,6 +4,7 @@ use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
+use antiphon_proof::prove;
 use antiphon_sim::{Fidelity, simulate};
 use criterion::{BenchmarkId, Criterion};
 use std::time::Duration;
@@ -20,6 +21,7 @@ fn alpha_beta(criterion: &mut Criterion) {
     ] {
         let shape = Fabric::parse(fabric).unwrap();
         let schedule = algorithm::build(&shape, &system, Collective::new(kind), mib << 20, name).unwrap();
+        let schedule = prove(&shape, schedule).unwrap();
         let run = || simulate(&shape, &schedule, &system, Fidelity::AlphaBeta, &mut |_| true).unwrap().time_ps;
         group.bench_function(BenchmarkId::new(name, fabric), |bencher| bencher.iter(run));
     }

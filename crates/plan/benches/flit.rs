@@ -5,6 +5,7 @@ use antiphon_model::fabric::Fabric;
 use antiphon_model::system::System;
 use antiphon_noc::synthetic::Experiment;
 use antiphon_plan::algorithm;
+use antiphon_proof::prove;
 use antiphon_sim::{Fidelity, SimulationResult, simulate};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 
@@ -15,7 +16,7 @@ fn run(fabric: &str, algorithm: &str, bytes: u64) -> SimulationResult {
     let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset("tto").unwrap());
     let collective = Collective::new(Kind::AllReduce);
     let schedule = algorithm::build(&fabric, &system, collective, bytes, algorithm).unwrap();
-    simulate(&fabric, &schedule, &system, Fidelity::Flit, &mut |_| true).unwrap()
+    simulate(&fabric, &prove(&fabric, schedule).unwrap(), &system, Fidelity::Flit, &mut |_| true).unwrap()
 }
 
 fn collectives(criterion: &mut Criterion) {

@@ -2,9 +2,9 @@
 
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
+use antiphon_proof::{Proven, prove};
 use antiphon_sim::{Fidelity, Flight, Options, Order, SimulationResult, simulate, simulate_flights};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 struct Case {
     fabric: Fabric,
     system: System,
-    schedule: Schedule,
+    schedule: Proven,
 }
 
 impl Case {
@@ -23,6 +23,7 @@ impl Case {
         let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset(system).unwrap());
         let collective = Collective::new(Kind::AllReduce);
         let schedule = algorithm::build(&fabric, &system, collective, bytes, algorithm).ok()?;
+        let schedule = prove(&fabric, schedule).unwrap();
         Some(Case { fabric, system, schedule })
     }
 

@@ -9,6 +9,7 @@ mod conflicts;
 mod contributions;
 mod coverage;
 mod order;
+mod proven;
 mod races;
 mod routes;
 pub mod text;
@@ -22,6 +23,7 @@ use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::Watch;
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::Schedule;
+pub use proven::{Proven, prove, prove_watched};
 use races::Races;
 use serde::Serialize;
 

@@ -15,7 +15,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::net::SocketAddr;
 use std::num::Wrapping;
 use std::ops::{Add, Range};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Messages of a stream that may be under way at once.
@@ -94,7 +94,7 @@ fn provable(schedule: &Schedule) -> Result<(), Error> {
 /// messages are known by tokens.
 #[pyclass(module = "antiphon._core")]
 pub struct Executor {
-    schedule: schedule::Schedule,
+    schedule: Arc<schedule::Schedule>,
     number: u32,
     element: Element,
     /// Before anything has happened.

@@ -20,15 +20,16 @@ use antiphon_model::collective::{self, Collective, Kind};
 use antiphon_model::energy::Attojoules;
 use antiphon_model::{fabric, system};
 use antiphon_plan::algorithm;
-use antiphon_proof as verification;
-use antiphon_proof::Proof;
+use antiphon_proof::{Proof, Proven, prove_watched};
 use antiphon_sim as simulation;
 use antiphon_sim::{Fidelity, Flight, Options, Order, SimulationResult};
 use bound::Certified;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// The collective of a name and a root, which must be a rank of the fabric.
@@ -133,7 +134,7 @@ pub fn verify<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system) = (&fabric.0, system.get()?);
     let (proof, certified) = run_watched(py, progress, |watch| {
-        let proof = prove(fabric, schedule, watch)?;
+        let proof = prove(fabric, schedule, watch)?.proof().clone();
         Ok((proof, bound::certified(fabric, &system, &schedule.0)?))
     })?;
     proof_record(py, &proof, certified)
@@ -247,24 +248,24 @@ pub fn simulate<'py>(
     let (fabric, given, system) = (&fabric.0, schedule, system.get()?);
     let schedule = &given.0;
     let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
-    let flights = [Flight::new(schedule)];
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
-    let (proof, certified, mut result, least) = run_with_progress(py, progress, |heartbeat| {
-        let proof = {
+    let (proven, certified, mut result, least) = run_with_progress(py, progress, |heartbeat| {
+        let proven = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
             prove(fabric, given, Watch::new(&proving))?
         };
         let certified = bound::certified(fabric, &system, schedule)?;
+        let flights = [Flight::new(&proven)];
         let result = fly(fabric, &flights, Order::default(), &system, fidelity, options, heartbeat)?;
         let least = energy.then(|| -> Result<_, Error> {
             let time_ps = bound::of_schedule(fabric, &system, schedule, Some(fidelity))?.time_ps;
             bound::least_energy(fabric, &system, schedule, time_ps)
         });
-        Ok((proof, certified, result, least.transpose()?))
+        Ok((proven, certified, result, least.transpose()?))
     })?;
-    write_trace(py, trace, fabric, &flights, &mut result)?;
-    result_record(py, fabric, &system, (&proof, certified), &result, least)
+    write_trace(py, trace, fabric, &[Flight::new(&proven)], &mut result)?;
+    result_record(py, fabric, &system, (proven.proof(), certified), &result, least)
 }
 
 /// Gives the text of the trace of a run to who asked for it.
@@ -312,66 +313,84 @@ pub fn simulate_flights<'py>(
         return Err(raise(Error::new(Code::BadSpec, "there is no flight; give at least one")));
     }
     let schedules: Vec<&Schedule> = flights.iter().map(|flight| flight.0.get()).collect();
-    let flights = flights
+    let starts = flights
         .iter()
         .enumerate()
-        .map(|(index, (schedule, start_ns, after, priority))| {
+        .map(|(index, (_, start_ns, ..))| {
             let start_ns = start_ns.0;
             if !(0.0..=MAX_NANOS).contains(&start_ns) {
                 let text = format!("flight {index}: start_ns is {start_ns}; expected 0 to {MAX_NANOS:e}");
                 return Err(raise(Error::new(Code::BadSize, text)));
             }
-            let start_ps = picos(start_ns);
-            Ok(Flight { start_ps, after: after.0.clone(), priority: priority.0, ..Flight::new(&schedule.get().0) })
+            Ok(picos(start_ns))
         })
-        .collect::<PyResult<Vec<Flight>>>()?;
+        .collect::<PyResult<Vec<units::Picos>>>()?;
     let options = Options { energy, ..Options::default() };
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
-    let (proof, mut result) = run_with_progress(py, progress, |heartbeat| {
-        let proof = {
+    let (proven, proof, mut result) = run_with_progress(py, progress, |heartbeat| {
+        let (proven, proof) = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
-            prove_flights(fabric, schedules.iter().copied(), Watch::new(&proving))?
+            prove_flights(fabric, &schedules, Watch::new(&proving))?
         };
-        fly(fabric, &flights, order, &system, fidelity, options, heartbeat).map(|result| (proof, result))
+        let flying = launches(&flights, &starts, &proven);
+        let result = fly(fabric, &flying, order, &system, fidelity, options, heartbeat)?;
+        Ok((proven, proof, result))
     })?;
-    write_trace(py, trace, fabric, &flights, &mut result)?;
+    let flying = launches(&flights, &starts, &proven);
+    write_trace(py, trace, fabric, &flying, &mut result)?;
     result_record(py, fabric, &system, (&proof, None), &result, None)
 }
 
-/// The proof of a schedule for the ranks of a fabric; made once, however often it is asked for.
-pub fn prove(fabric: &Arc<fabric::Fabric>, schedule: &Schedule, watch: Watch) -> Result<Proof, Error> {
-    schedule.proof(fabric, || verification::verify_watched(fabric, &schedule.0, watch))
+/// Flights of proven schedules, which start at these times.
+fn launches<'a>(flights: &[FlightTuple], starts: &[units::Picos], proven: &'a [Proven]) -> Vec<Flight<'a>> {
+    let launch = |((_, _, after, priority), (&start_ps, schedule)): (&FlightTuple, (&units::Picos, &'a Proven))| {
+        Flight { start_ps, after: after.0.clone(), priority: priority.0, ..Flight::new(schedule) }
+    };
+    flights.iter().zip(starts.iter().zip(proven)).map(launch).collect()
+}
+
+/// A schedule that is proven for the ranks of a fabric; once, however often it is asked for.
+pub fn prove(fabric: &Arc<fabric::Fabric>, schedule: &Schedule, watch: Watch) -> Result<Proven, Error> {
+    schedule.proven(fabric, |schedule| prove_watched(fabric, schedule, watch))
 }
 
 /// The same for all ranks of a fabric, or for the group of them that it is for.
-pub fn prove_part(fabric: &Arc<fabric::Fabric>, schedule: &Schedule, watch: Watch) -> Result<Proof, Error> {
+pub fn prove_part(fabric: &Arc<fabric::Fabric>, schedule: &Schedule, watch: Watch) -> Result<Proven, Error> {
     match fabric.members().is_none() && !schedule.0.group.is_empty() {
         true => prove(&Arc::new(fabric.group(&schedule.0.group)?.fabric), schedule, watch),
         false => prove(fabric, schedule, watch),
     }
 }
 
-/// One proof of all flights, each in its group of ranks; schedules of several are proven once.
-fn prove_flights<'a>(
+/// Each of some schedules, by its address, proven once as [`prove_part`] does.
+pub fn prove_parts<'a>(
     fabric: &Arc<fabric::Fabric>,
-    schedules: impl Iterator<Item = &'a Schedule>,
-    watch: Watch,
-) -> Result<Proof, Error> {
-    let mut all: Option<Proof> = None;
-    let mut proven: Vec<&Schedule> = vec![];
-    for (index, schedule) in schedules.enumerate() {
-        if proven.iter().any(|&other| std::ptr::eq(other, schedule)) {
-            continue;
+    schedules: impl Iterator<Item = &'a Py<Schedule>>,
+) -> Result<HashMap<*mut ffi::PyObject, Proven>, Error> {
+    let mut proven = HashMap::new();
+    for schedule in schedules {
+        if let Entry::Vacant(new) = proven.entry(schedule.as_ptr()) {
+            new.insert(prove_part(fabric, schedule.get(), Watch::default())?);
         }
-        proven.push(schedule);
-        let proof = prove_part(fabric, schedule, watch).map_err(|error| error.at(format_args!("flight {index}")))?;
-        all = Some(match all {
-            None => proof,
-            Some(all) => all.and(proof),
-        });
     }
-    Ok(all.expect("at least one flight"))
+    Ok(proven)
+}
+
+/// Schedules of flights, each proven in its group of ranks, and one proof of all.
+fn prove_flights(
+    fabric: &Arc<fabric::Fabric>,
+    schedules: &[&Schedule],
+    watch: Watch,
+) -> Result<(Vec<Proven>, Proof), Error> {
+    let prove = |(index, &schedule): (usize, &&Schedule)| {
+        prove_part(fabric, schedule, watch).map_err(|error| error.at(format_args!("flight {index}")))
+    };
+    let proven: Vec<Proven> = schedules.iter().enumerate().map(prove).collect::<Result<_, Error>>()?;
+    let is_new = |&(at, _): &(usize, &Proven)| !schedules[..at].iter().any(|&other| std::ptr::eq(other, schedules[at]));
+    let proofs = proven.iter().enumerate().filter(is_new).map(|(_, proven)| proven.proof().clone());
+    let proof = proofs.reduce(Proof::and).expect("at least one flight");
+    Ok((proven, proof))
 }
 
 fn result_record<'py>(

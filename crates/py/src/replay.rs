@@ -3,21 +3,20 @@
 use crate::convert::{Int, Table, Text, fields, nanos, raise};
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_with_progress};
-use crate::operations::prove_part;
+use crate::operations::prove_parts;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
-use antiphon_base::watch::Watch;
 use antiphon_formats::chakra;
 use antiphon_jobs::replay::{self, Exchange, ExchangeTimes, Graph, RankTimes, What};
-use antiphon_model::schedule;
 use antiphon_model::system::Processor;
+use antiphon_proof::Proven;
 use antiphon_sim::{Fidelity, Order};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::{File, metadata};
 use std::io::BufReader;
 use std::path::Path;
@@ -155,13 +154,10 @@ impl ExecutionTrace {
             return Err(raise(Error::new(Code::BadSpec, what)));
         }
         let (fabric, system) = (&fabric.0, &system.get().0);
-        let each: Vec<Option<&schedule::Schedule>> =
-            schedules.iter().map(|schedule| schedule.as_ref().map(|schedule| &schedule.get().0)).collect();
         let times = run_with_progress(py, progress, |heartbeat| {
-            let mut proven = HashSet::new();
-            for schedule in schedules.iter().flatten().filter(|schedule| proven.insert(schedule.as_ptr())) {
-                prove_part(fabric, schedule.get(), Watch::default())?;
-            }
+            let proven = prove_parts(fabric, schedules.iter().flatten())?;
+            let of = |schedule: &Py<Schedule>| &proven[&schedule.as_ptr()];
+            let each: Vec<Option<&Proven>> = schedules.iter().map(|one| one.as_ref().map(of)).collect();
             replay::run(&self.graph, &each, order, fabric, system, fidelity, heartbeat)
         })?;
         let of_rank = |field: fn(&RankTimes) -> Picos| times.ranks.iter().map(move |rank| nanos(field(rank)));

@@ -6,10 +6,11 @@ use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_watched};
 use crate::operations;
 use antiphon_base::error::{Code, Error};
+use antiphon_base::watch::Watch;
 use antiphon_bound as bound;
 use antiphon_model::fabric;
 use antiphon_model::schedule::{self, Event, Instruction, Op, Program};
-use antiphon_proof::{self as verify, Proof};
+use antiphon_proof::{Proof, Proven};
 use antiphon_run::{Execution, Threads, execute};
 use antiphon_sim as simulate;
 use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
@@ -37,13 +38,13 @@ enum How {
 /// True
 #[pyclass(module = "antiphon", frozen, eq)]
 #[derive(PartialEq)]
-pub struct Schedule(pub schedule::Schedule, Proven);
+pub struct Schedule(pub Arc<schedule::Schedule>, LastProof);
 
 /// The last proof of a schedule, which does not change, and the fabric that it is about.
 #[derive(Default)]
-struct Proven(Mutex<Option<(Arc<fabric::Fabric>, Proof)>>);
+struct LastProof(Mutex<Option<(Arc<fabric::Fabric>, Proven)>>);
 
-impl PartialEq for Proven {
+impl PartialEq for LastProof {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -51,34 +52,34 @@ impl PartialEq for Proven {
 
 impl From<schedule::Schedule> for Schedule {
     fn from(schedule: schedule::Schedule) -> Self {
-        Schedule(schedule, Proven::default())
+        Schedule(Arc::new(schedule), LastProof::default())
     }
 }
 
 impl Schedule {
     /// Its last proof, if there was one.
     pub fn last_proof(&self) -> Option<Proof> {
-        self.last().as_ref().map(|(_, proof)| proof.clone())
+        self.last().as_ref().map(|(_, proven)| proven.proof().clone())
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<(Arc<fabric::Fabric>, Proof)>> {
+    fn last(&self) -> MutexGuard<'_, Option<(Arc<fabric::Fabric>, Proven)>> {
         self.1.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its proof on a fabric: the last one, if that was on this fabric, or a new one.
-    pub fn proof(
+    /// As it is proven on a fabric: by the last proof, if that was on this fabric, or by a new one.
+    pub fn proven(
         &self,
         fabric: &Arc<fabric::Fabric>,
-        prove: impl FnOnce() -> Result<Proof, Error>,
-    ) -> Result<Proof, Error> {
-        if let Some((known, proof)) = &*self.last()
+        prove: impl FnOnce(Arc<schedule::Schedule>) -> Result<Proven, Error>,
+    ) -> Result<Proven, Error> {
+        if let Some((known, proven)) = &*self.last()
             && (Arc::ptr_eq(known, fabric) || known == fabric)
         {
-            return Ok(proof.clone());
+            return Ok(proven.clone());
         }
-        let proof = prove()?;
-        *self.last() = Some((fabric.clone(), proof.clone()));
-        Ok(proof)
+        let proven = prove(self.0.clone())?;
+        *self.last() = Some((fabric.clone(), proven.clone()));
+        Ok(proven)
     }
 }
 
@@ -245,8 +246,8 @@ impl Schedule {
     ///
     /// Raises AntiphonError: `not-proven` for wrong routes and for what could deadlock, and as `stats`.
     fn assumed(&self, py: Python<'_>, fabric: &Fabric) -> PyResult<Schedule> {
-        let own = Schedule::from(self.0.clone());
-        run_watched(py, None, |watch| own.proof(&fabric.0, || verify::assume(&fabric.0, &own.0, watch)))?;
+        let own = Schedule(self.0.clone(), LastProof::default());
+        run_watched(py, None, |watch| own.proven(&fabric.0, |schedule| Proven::assumed(&fabric.0, schedule, watch)))?;
         Ok(own)
     }
 
@@ -262,7 +263,8 @@ impl Schedule {
         system: operations::SystemLike,
     ) -> PyResult<Bound<'py, PyAny>> {
         let system = system.get()?;
-        let energy = run(py, || simulate::dynamic_energy(&fabric.0, &self.0, &system))?;
+        let proven = |watch: Watch| operations::prove_part(&fabric.0, self, watch);
+        let energy = run_watched(py, None, |watch| simulate::dynamic_energy(&fabric.0, &proven(watch)?, &system))?;
         energy_record(py, &energy, &system, None)
     }
 

@@ -4,7 +4,7 @@ use crate::convert::{Int, MAX_NANOS, Number, Table, Text, fields, hash_of, nanos
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_with_progress};
-use crate::operations::{SystemLike, prove_part};
+use crate::operations::{SystemLike, prove_parts};
 use crate::parameter::listed;
 use crate::replay::ExecutionTrace;
 use crate::schedule::Schedule;
@@ -12,24 +12,22 @@ use crate::system::System;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
-use antiphon_base::watch::Watch;
 use antiphon_jobs::compute;
 use antiphon_jobs::compute::Contention;
 use antiphon_jobs::training::{
     self, Bucket, Carriage, Cost, GradientQueue, Groups, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span,
     Work,
 };
-use antiphon_model::schedule;
 use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::{self, Pass};
+use antiphon_proof::Proven;
 use antiphon_sim::rails::scheduler::{Search, Themis};
 use antiphon_sim::rails::{self, Queue};
 use antiphon_sim::{Fidelity, Order};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The layers of a model, in the order of the forward pass; a preset by name (`workloads()`). Its length is the number
@@ -327,13 +325,10 @@ impl TrainingPlan {
         }
         let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
         let (fabric, system) = (&fabric.0, &system.get().0);
-        let each: Vec<Vec<&schedule::Schedule>> =
-            schedules.iter().map(|of| of.iter().map(|schedule| &schedule.get().0).collect()).collect();
         let iteration = run_with_progress(py, progress, |heartbeat| {
-            let mut proven = HashSet::new();
-            for schedule in schedules.iter().flatten().filter(|schedule| proven.insert(schedule.as_ptr())) {
-                prove_part(fabric, schedule.get(), Watch::default())?;
-            }
+            let proven = prove_parts(fabric, schedules.iter().flatten())?;
+            let of = |schedule: &Py<Schedule>| &proven[&schedule.as_ptr()];
+            let each: Vec<Vec<&Proven>> = schedules.iter().map(|all| all.iter().map(of).collect()).collect();
             training::run_shared(&self.plan, &each, order, fabric, system, fidelity, heartbeat)
         })?;
         self.table(py, &iteration, &[])

@@ -2,17 +2,42 @@
 
 use super::clock::Ticks;
 use super::plan::Plan;
+use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
-use antiphon_model::fabric::LinkId;
+use antiphon_model::fabric::{Fabric, LinkId};
 use antiphon_model::schedule::Schedule;
+use antiphon_proof::Proven;
 use serde::Serialize;
+use std::ops::Deref;
+
+/// A schedule that may be timed: a proven one, or what a planner tries ([`crate::trial`]).
+#[derive(Debug, Clone, Copy)]
+pub struct Timed<'a> {
+    schedule: &'a Schedule,
+    proven: Option<&'a Proven>,
+}
+
+impl Deref for Timed<'_> {
+    type Target = Schedule;
+
+    fn deref(&self) -> &Schedule {
+        self.schedule
+    }
+}
+
+impl Timed<'_> {
+    /// Checks that it was proven for this fabric, unless it is only tried. O(links).
+    pub(crate) fn check_fabric(self, fabric: &Fabric) -> Result<()> {
+        self.proven.map_or(Ok(()), |proven| proven.check_fabric(fabric))
+    }
+}
 
 /// A schedule, and when it starts.
 #[derive(Debug, Clone)]
 pub struct Flight<'a> {
     /// What is to be done; of all ranks of the fabric or of a group of them.
-    pub schedule: &'a Schedule,
+    pub schedule: Timed<'a>,
     /// When it is launched, at the earliest.
     pub start_ps: Picos,
     /// Flights that are to be over before.
@@ -25,7 +50,13 @@ pub struct Flight<'a> {
 
 impl<'a> Flight<'a> {
     /// A schedule that is launched at time 0.
-    pub fn new(schedule: &'a Schedule) -> Self {
+    pub fn new(proven: &'a Proven) -> Self {
+        Flight { schedule: Timed { schedule: proven, proven: Some(proven) }, ..Flight::unproven(proven) }
+    }
+
+    /// A schedule that is tried, and timed without a proof.
+    pub(crate) fn unproven(schedule: &'a Schedule) -> Self {
+        let schedule = Timed { schedule, proven: None };
         Flight { schedule, start_ps: 0, after: vec![], priority: 0, held: false }
     }
 }

@@ -20,10 +20,11 @@ mod running;
 #[cfg(test)]
 mod tests;
 mod trace;
+pub mod trial;
 mod turns;
 mod units;
 
-pub use flight::{Flight, FlightRow, Order};
+pub use flight::{Flight, FlightRow, Order, Timed};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
 pub use running::{Running, run_beside};
 pub use trace::{MOST_EVENTS, Span, Trace, Track};
@@ -32,12 +33,11 @@ pub use trace::{MOST_EVENTS, Span, Trace, Track};
 use antiphon_base::error::Code;
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
-use antiphon_base::units::Picos;
 pub use antiphon_base::watch::Progress;
 use antiphon_model::energy::Energy;
 use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
+use antiphon_proof::Proven;
 use energy::PowerRates;
 use machine::{Machine, Shortcuts};
 pub use network::Least;
@@ -65,48 +65,18 @@ impl Choice for Fidelity {
         &[("alpha-beta", Fidelity::AlphaBeta), ("packet", Fidelity::Packet), ("flit", Fidelity::Flit)];
 }
 
-/// Times a schedule on a fabric. The schedule should have been verified.
+/// Times a schedule on the fabric for which it was proven.
 ///
 /// # Errors
 /// As [`simulate_flights`].
 pub fn simulate(
     fabric: &Fabric,
-    schedule: &Schedule,
+    schedule: &Proven,
     system: &System,
     fidelity: Fidelity,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
     simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, Options::default(), progress)
-}
-
-/// Picoseconds of a schedule in packets, and the events that this took. A run ends early that is over `most_ps`, or takes more than so
-/// many events: then its time is what it would be if the rest went on as before.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn time_within(
-    fabric: &Fabric,
-    schedule: &Schedule,
-    system: &System,
-    most_ps: Picos,
-    most_events: u64,
-    progress: &mut Progress,
-) -> Result<(Picos, u64)> {
-    struct Within<'p, 'q>(Picos, u64, &'p mut Progress<'q>);
-    impl<'a> Client<'a> for Within<'_, '_> {
-        type Done = (Picos, u64);
-        fn run<N: Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<(Picos, u64)> {
-            let Within(most_ps, most_events, progress) = self;
-            let is_over = |machine: &Machine<'a, N>| machine.now_ps() > most_ps || machine.events() > most_events;
-            let has_ended = machine.run(is_over, progress)?;
-            let (now_ps, share, events) = (machine.now_ps(), machine.share(), machine.events());
-            Ok((if has_ended { now_ps } else { (now_ps as f64 / share) as Picos }, events))
-        }
-    }
-    let flights = [Flight::new(schedule)];
-    let plan = Plan::new(fabric, &flights, system)?;
-    let within = Within(most_ps, most_events, progress);
-    with_machine(&plan, Order::default(), Fidelity::Packet, Shortcuts::default(), within)
 }
 
 /// What is asked of a run besides times, and how it is done: times are the same.
@@ -124,10 +94,10 @@ impl Default for Options {
     }
 }
 
-/// Times several schedules that share a fabric. They should have been verified.
+/// Times several schedules that share a fabric, for which they were proven.
 ///
 /// # Errors
-/// As [`Schedule::check`]; [`Code::BadSpec`] if flights wait for each other, or an engine is to be divided;
+/// As [`Proven::check_fabric`] and [`Schedule::check`](antiphon_model::schedule::Schedule::check); [`Code::BadSpec`] if flights wait for each other, or an engine is to be divided;
 /// [`Code::BadSize`] if a chunk does not fit in it; [`Code::Stalled`] with the chain of waits, or the cycle of buffers, if
 /// it stops making progress, [`Code::TooLarge`] if the run would need too many events, [`Code::Interrupted`].
 pub fn simulate_flights(
@@ -139,7 +109,7 @@ pub fn simulate_flights(
     options: Options,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    let mut plan = Plan::new(fabric, flights, system)?;
+    let mut plan = proven_plan(fabric, flights, system)?;
     if options.energy {
         plan.power = Some(PowerRates::new(&plan));
     }
@@ -159,7 +129,7 @@ pub fn trace_flights(
     options: Options,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    let mut plan = Plan::new(fabric, flights, system)?;
+    let mut plan = proven_plan(fabric, flights, system)?;
     if options.energy {
         plan.power = Some(PowerRates::new(&plan));
     }
@@ -175,10 +145,24 @@ pub fn trace_flights(
 /// What the messages of a schedule take, whenever they are sent: without static power. O(hops).
 ///
 /// # Errors
-/// As [`Schedule::check`].
-pub fn dynamic_energy(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<Energy> {
+/// As [`simulate_flights`].
+pub fn dynamic_energy(fabric: &Fabric, schedule: &Proven, system: &System) -> Result<Energy> {
     let flights = [Flight::new(schedule)];
-    Ok(energy::dynamic_energy(&Plan::new(fabric, &flights, system)?))
+    Ok(energy::dynamic_energy(&proven_plan(fabric, &flights, system)?))
+}
+
+/// Checks that flights were proven for a fabric, unless a planner tries them.
+fn check_fabric(fabric: &Fabric, flights: &[Flight]) -> Result<()> {
+    let check = |(number, flight): (usize, &Flight)| {
+        flight.schedule.check_fabric(fabric).map_err(|error| error.at(format_args!("flight {number}")))
+    };
+    flights.iter().enumerate().try_for_each(check)
+}
+
+/// The plan of flights that were proven for a fabric.
+fn proven_plan<'a>(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<Plan<'a>> {
+    check_fabric(fabric, flights)?;
+    Plan::new(fabric, flights, system)
 }
 
 /// Runs the flights of a plan.

@@ -4,7 +4,7 @@ use crate::flight::{Flight, Order};
 use crate::machine::{Machine, Shortcuts};
 use crate::network::Network;
 use crate::plan::Plan;
-use crate::{Client, Fidelity, Progress, with_machine};
+use crate::{Client, Fidelity, Progress, check_fabric, with_machine};
 #[cfg(doc)]
 use antiphon_base::error::Code;
 use antiphon_base::error::Result;
@@ -71,6 +71,7 @@ pub fn run_beside<T>(
             (self.0)(&mut machine)
         }
     }
+    check_fabric(fabric, flights)?;
     let plan = Plan::beside(fabric, flights, system, computing)?;
     with_machine(&plan, order, fidelity, Shortcuts::default(), Beside(client))
 }

@@ -22,6 +22,18 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::ops::Range;
 
+/// Times what may be no collective.
+fn simulate(
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: &System,
+    fidelity: Fidelity,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    let flights = [Flight::unproven(schedule)];
+    simulate_flights(fabric, &flights, Order::default(), system, fidelity, Options::default(), progress)
+}
+
 fn tto() -> System {
     System::preset("tto").unwrap()
 }
@@ -327,7 +339,7 @@ fn result(
 fn both_ways(fabric: &Fabric, schedule: &Schedule, system: &System) -> [SimulationResult; 2] {
     let shortcuts =
         [true, false].map(|merge_runs| Shortcuts { merge_runs, skip_periods: false, ..Shortcuts::default() });
-    shortcuts.map(|cut| result(fabric, &[Flight::new(schedule)], system, Fidelity::Packet, cut).unwrap().0)
+    shortcuts.map(|cut| result(fabric, &[Flight::unproven(schedule)], system, Fidelity::Packet, cut).unwrap().0)
 }
 
 /// With and without fast-forward; asserts that it changes nothing and returns the numbers of events,
@@ -335,7 +347,7 @@ fn both_ways(fabric: &Fabric, schedule: &Schedule, system: &System) -> [Simulati
 fn fast_forward(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> Option<[u64; 2]> {
     let run = |skip_periods| {
         let shortcuts = Shortcuts { skip_periods, ..Shortcuts::default() };
-        result(fabric, &[Flight::new(schedule)], system, fidelity, shortcuts)
+        result(fabric, &[Flight::unproven(schedule)], system, fidelity, shortcuts)
     };
     let what = || format!("{} on {}, {} B, system {}", schedule.algorithm, fabric.name, schedule.bytes, system.name);
     match (run(true), run(false)) {
@@ -454,7 +466,7 @@ proptest! {
                 let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
                 let again = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
                 prop_assert_eq!(&result, &again);
-                let flights = [Flight::new(&schedule)];
+                let flights = [Flight::unproven(&schedule)];
                 let plan = Plan::new(&fabric, &flights, &system).unwrap();
                 let mut busy = vec![0; fabric.links.len()];
                 for job in &plan.jobs {

@@ -1,5 +1,6 @@
 //! Chakra execution traces: read byte by byte, timed against flights, written and read back.
 
+use crate::timed::simulate;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_formats::chakra::{self, Reader, Trace};
@@ -7,11 +8,12 @@ use antiphon_jobs::replay::{Graph, Replay, What, Work, run};
 use antiphon_jobs::training::{self, Bucket, Cost, Overlap, Plan, Policy};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Groups};
-use antiphon_model::schedule::{Op, Schedule};
+use antiphon_model::schedule::Op;
 use antiphon_model::system::{Processor, System};
 use antiphon_model::workload::{Exchange, Passes};
 use antiphon_plan::algorithm;
-use antiphon_sim::{Fidelity, Flight, Options, Order, simulate, simulate_flights};
+use antiphon_proof::{Proven, prove};
+use antiphon_sim::{Fidelity, Flight, Options, Order, simulate_flights};
 use std::collections::{BTreeMap, HashMap};
 
 pub fn varint(mut value: u64) -> Vec<u8> {
@@ -92,8 +94,8 @@ fn refused(ranks: &[Vec<Vec<u8>>]) -> Error {
 }
 
 /// A schedule for each exchange that moves something, one for those that are alike.
-fn schedules(graph: &Graph, fabric: &Fabric, system: &System, spec: &str) -> Vec<Option<Schedule>> {
-    let mut known: HashMap<(Vec<u32>, String, u64), Schedule> = HashMap::new();
+fn schedules(graph: &Graph, fabric: &Fabric, system: &System, spec: &str) -> Vec<Option<Proven>> {
+    let mut known: HashMap<(Vec<u32>, String, u64), Proven> = HashMap::new();
     let one = |exchange| {
         let (collective, spec) = match exchange {
             antiphon_jobs::replay::Exchange { what: What::Collective(collective), .. } => (collective, spec),
@@ -104,7 +106,7 @@ fn schedules(graph: &Graph, fabric: &Fabric, system: &System, spec: &str) -> Vec
         let build = || {
             let group = fabric.group(&ranks).unwrap().fabric;
             let build = |spec| algorithm::build(&group, system, collective, bytes, spec);
-            build(spec).or_else(|_| build("direct")).unwrap()
+            prove(&group, build(spec).or_else(|_| build("direct")).unwrap()).unwrap()
         };
         graph.moves(&exchange).then(|| known.entry(key).or_insert_with(build).clone())
     };
@@ -113,7 +115,7 @@ fn schedules(graph: &Graph, fabric: &Fabric, system: &System, spec: &str) -> Vec
 
 pub fn replayed(graph: &Graph, fabric: &Fabric, system: &System, spec: &str, fidelity: Fidelity) -> Result<Replay> {
     let schedules = schedules(graph, fabric, system, spec);
-    let each: Vec<Option<&Schedule>> = schedules.iter().map(Option::as_ref).collect();
+    let each: Vec<Option<&Proven>> = schedules.iter().map(Option::as_ref).collect();
     run(graph, &each, Order::Priority, fabric, system, fidelity, &mut |_| true)
 }
 
@@ -168,11 +170,14 @@ fn tensor_and_data_groups() {
     let Trace { graph, .. } = traces(&(0..16).map(of_rank).collect::<Vec<_>>()).unwrap();
     assert_eq!((graph.groups.len(), graph.exchanges.len()), (9, 8));
     let (fabric, system) = setting("mesh:4x4", "tto");
-    let built = |text: &str, bytes| -> Vec<Schedule> {
+    let built = |text: &str, bytes| -> Vec<Proven> {
         let Groups { groups, .. } = Groups::parse(&fabric, text).unwrap();
         let all_reduce = Collective::new(Kind::AllReduce);
-        let group = |ranks: &Vec<u32>| fabric.group(ranks).unwrap().fabric;
-        groups.iter().map(|of| algorithm::build(&group(of), &system, all_reduce, bytes, "ring-bi").unwrap()).collect()
+        let built = |of: &Vec<u32>| {
+            let group = fabric.group(of).unwrap().fabric;
+            prove(&group, algorithm::build(&group, &system, all_reduce, bytes, "ring-bi").unwrap()).unwrap()
+        };
+        groups.iter().map(built).collect()
     };
     let (rows, columns) = (built("rows", row), built("columns", column));
     for &(_, fidelity) in Fidelity::ALL {
@@ -461,7 +466,7 @@ fn plans_are_read_back(in_flits: &str) {
                 assert_eq!((&again.graph, again.untimed), (&graph, 0));
                 let built = schedules(&graph, &fabric, &system, spec);
                 // The schedules of an exchange of the plan are those of its groups.
-                let exchanges: Vec<Vec<&Schedule>> = (0..plan.exchanges.len())
+                let exchanges: Vec<Vec<&Proven>> = (0..plan.exchanges.len())
                     .map(|id| {
                         let operation = plan.operations.iter().position(|one| one.work == training::Work::Exchange(id));
                         let mut numbers: Vec<u32> = graph
@@ -478,7 +483,7 @@ fn plans_are_read_back(in_flits: &str) {
                         numbers.iter().filter_map(|&number| built[number as usize].as_ref()).collect()
                     })
                     .collect();
-                let each: Vec<Option<&Schedule>> = built.iter().map(Option::as_ref).collect();
+                let each: Vec<Option<&Proven>> = built.iter().map(Option::as_ref).collect();
                 for &(_, fidelity) in Fidelity::ALL {
                     if fidelity == Fidelity::Flit && (unroll > 1 || spec != in_flits) {
                         continue;

@@ -3,6 +3,7 @@
 
 use crate::chakra as traces;
 use crate::fuzzing::fuzz;
+use crate::timed::simulate;
 use crate::topologies;
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
@@ -16,7 +17,7 @@ use antiphon_model::workload::{PRESETS, Workload};
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseResult;

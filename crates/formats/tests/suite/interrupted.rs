@@ -1,5 +1,6 @@
 //! What takes long at its largest sizes ends at its checkpoints.
 
+use crate::timed::simulate;
 use antiphon_base::watch::while_it;
 use antiphon_bound::{certified, lower_bound, of_schedule};
 use antiphon_formats::chakra;
@@ -12,11 +13,11 @@ use antiphon_model::system::{Endpoint, Processor, System};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::Workload;
 use antiphon_plan::algorithm::build;
-use antiphon_proof::{verify, verify_alone};
+use antiphon_proof::{prove, verify, verify_alone};
 use antiphon_run::{Execution, execute};
 use antiphon_sim::rails::scheduler::Themis;
 use antiphon_sim::rails::{Chunks, Policy, Task};
-use antiphon_sim::{Fidelity, dynamic_energy, simulate};
+use antiphon_sim::{Fidelity, dynamic_energy};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -72,7 +73,8 @@ fn fabrics_and_schedules() {
     ends("to JSON", 8, || ring.to_json());
     ends("proof", 16, || verify(&fabric, &ring)).unwrap();
     ends("proof alone", 16, || verify_alone(&ring)).unwrap();
-    ends("energy", 8, || dynamic_energy(&fabric, &ring, &system)).unwrap();
+    let proven = prove(&fabric, ring.clone()).unwrap();
+    ends("energy", 8, || dynamic_energy(&fabric, &proven, &system)).unwrap();
     ends("plan of a run", 8, || simulate(&fabric, &ring, &system, Fidelity::AlphaBeta, &mut |_| true)).unwrap();
     ends("to be run", 64, || Execution::new(&ring)).unwrap();
     for seed in [None, Some(1)] {

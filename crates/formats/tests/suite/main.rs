@@ -6,5 +6,7 @@ mod fuzz;
 #[path = "../../../plan/tests/suite/common/fuzz.rs"]
 mod fuzzing;
 mod interrupted;
+#[path = "../../../plan/tests/suite/common/timed.rs"]
+mod timed;
 #[path = "../../../model/tests/suite/topologies.rs"]
 mod topologies;

@@ -4,8 +4,8 @@ use super::graph::{Graph, Lane, Program, Waiters, What, Work};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Picos, clip};
 use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
+use antiphon_proof::Proven;
 use antiphon_sim::{Fidelity, Flight, Order, Progress, Running, run_beside};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -61,7 +61,7 @@ pub struct Replay {
 /// If there are not as many schedules as exchanges.
 pub fn run(
     graph: &Graph,
-    schedules: &[Option<&Schedule>],
+    schedules: &[Option<&Proven>],
     order: Order,
     fabric: &Fabric,
     system: &System,

@@ -6,8 +6,8 @@ use super::timeline::{Iteration, run};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
+use antiphon_proof::Proven;
 use antiphon_sim::{Fidelity, Flight, Order, Progress, Running, run_beside};
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// If there are not as many exchanges.
 pub fn run_shared(
     plan: &Plan,
-    schedules: &[Vec<&Schedule>],
+    schedules: &[Vec<&Proven>],
     order: Order,
     fabric: &Fabric,
     system: &System,
@@ -41,7 +41,7 @@ pub fn run_shared(
             machine.count_chunks()?;
         }
         let mut first = 0;
-        let exchange = |(id, of): (usize, &Vec<&Schedule>)| {
+        let exchange = |(id, of): (usize, &Vec<&Proven>)| {
             let flights = first..first + of.len() as u32;
             first = flights.end;
             let bytes = plan.exchanges[id].bytes;
@@ -141,6 +141,7 @@ mod tests {
     use antiphon_model::collective::{Collective, Kind};
     use antiphon_model::workload::{self, Passes};
     use antiphon_plan::algorithm;
+    use antiphon_proof::prove;
 
     fn plan(layers: &[([Picos; 3], Bytes)], overlap: Overlap) -> Plan {
         let cost = |&(times, bytes): &([Picos; 3], Bytes)| {
@@ -159,16 +160,17 @@ mod tests {
         Plan::iteration(&costs, policy, 7_000).unwrap()
     }
 
-    fn schedules(plan: &Plan, fabric: &Fabric, system: &System, spec: &str) -> Vec<Schedule> {
+    fn schedules(plan: &Plan, fabric: &Fabric, system: &System, spec: &str) -> Vec<Proven> {
         let all_reduce = Collective::new(Kind::AllReduce);
-        let build =
-            |exchange: &workload::Exchange| algorithm::build(fabric, system, all_reduce, exchange.bytes, spec).unwrap();
+        let build = |exchange: &workload::Exchange| {
+            prove(fabric, algorithm::build(fabric, system, all_reduce, exchange.bytes, spec).unwrap()).unwrap()
+        };
         plan.exchanges.iter().map(build).collect()
     }
 
     fn shared(plan: &Plan, fabric: &Fabric, system: &System, spec: &str, fidelity: Fidelity) -> Iteration {
         let schedules = schedules(plan, fabric, system, spec);
-        let each: Vec<Vec<&Schedule>> = schedules.iter().map(|schedule| vec![schedule]).collect();
+        let each: Vec<Vec<&Proven>> = schedules.iter().map(|schedule| vec![schedule]).collect();
         run_shared(plan, &each, Order::Priority, fabric, system, fidelity, &mut |_| true).unwrap()
     }
 

@@ -266,7 +266,7 @@ mod tests {
     use crate::algorithm::{Collective, Fabric, Kind, Options};
     use antiphon_base::watch::Watch;
     use antiphon_bound::symmetric_edges;
-    use antiphon_sim::{Fidelity, simulate};
+    use antiphon_sim::{Fidelity, trial};
 
     /// Where no link is held up, the recurrence says what the simulation of packets does, but for the order in which a
     /// rank adds: few rounds and many, links alike and not.
@@ -298,8 +298,8 @@ mod tests {
                     table.lanes(&mut builder, |tree| table.piece(tree, request.bytes, rounds), rounds);
                     table.send(&mut builder, &[Op::Reduce, Op::Copy]).unwrap();
                     let schedule = builder.finish().unwrap();
-                    let result = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
-                    let ratio = estimate.time(rounds) as f64 / result.time_ps as f64;
+                    let time = trial::time(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
+                    let ratio = estimate.time(rounds) as f64 / time as f64;
                     assert!((ratio - 1.0).abs() < 5e-4, "{spec}, {}, {rounds} rounds: {ratio}", system.name);
                 }
                 // Short numbers hold the same times, or say that they do not.

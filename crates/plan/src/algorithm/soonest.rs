@@ -5,7 +5,7 @@ use antiphon_base::error::{Code, Result};
 use antiphon_base::units::Picos;
 use antiphon_bound::busiest_ps;
 use antiphon_model::schedule::Schedule;
-use antiphon_sim::time_within;
+use antiphon_sim::trial::time_within;
 
 /// Most events of one simulation, which says how long the rest takes, of many or of few; of all together they are twice as many.
 pub(super) const EVENTS_OF_MANY: u64 = 1 << 22;

@@ -265,7 +265,7 @@ mod tests {
     use antiphon_model::collective::Kind;
     use antiphon_model::fabric::aries::Segment;
     use antiphon_model::schedule::{Builder, Op};
-    use antiphon_sim::simulate;
+    use antiphon_sim::trial;
     use proptest::prelude::*;
     use proptest::sample::select;
 
@@ -486,7 +486,7 @@ mod tests {
                 prop_assert_eq!((again.fabric.name, again.time_ps), (found.fabric.name.clone(), found.time_ps));
                 let parsed = Fabric::parse(&found.fabric.name).unwrap();
                 let schedule = work.on(&parsed, &aries(), 0, false).unwrap();
-                let time = simulate(&parsed, &schedule, &aries(), Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+                let time = trial::time(&parsed, &schedule, &aries(), Fidelity::Packet, &mut |_| true).unwrap();
                 prop_assert_eq!(time, found.time_ps);
             }
         }
@@ -527,7 +527,7 @@ mod tests {
             let found = configure(&fabric, &aries(), &work, Fidelity::Packet, Effort { switching_ps, ..effort(method, 50) }, &mut |_| true).unwrap();
             prop_assert!(verify(&found.fabric, &found.schedule).unwrap().complete);
             prop_assert!(found.time_ps <= found.given_ps.unwrap() && found.bound.0 <= found.time_ps);
-            prop_assert!(simulate(&found.fabric, &found.schedule, &aries(), Fidelity::Flit, &mut |_| true).is_ok());
+            prop_assert!(trial::time(&found.fabric, &found.schedule, &aries(), Fidelity::Flit, &mut |_| true).is_ok());
         }
 
         /// No configuration beats the bound of all: not at random, either.
@@ -554,7 +554,7 @@ mod tests {
             for algorithm in ["forest", "direct", "ring", "halving-doubling", "multitree"] {
                 let Ok(schedule) = build(&configured, &aries(), collective, bytes, algorithm) else { continue };
                 for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
-                    let time = simulate(&configured, &schedule, &aries(), fidelity, &mut |_| true).unwrap().time_ps;
+                    let time = trial::time(&configured, &schedule, &aries(), fidelity, &mut |_| true).unwrap();
                     prop_assert!(bound.0 <= time, "{} {algorithm} {fidelity:?}: {time} {bound:?}", configured.name);
                 }
             }

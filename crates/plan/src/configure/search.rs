@@ -14,7 +14,7 @@ use antiphon_model::fabric::Fabric;
 use antiphon_model::fabric::aries::{Aries, Configuration, Segment};
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::{Fidelity, trial};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::cell::RefCell;
@@ -456,7 +456,7 @@ impl<'a, 'p> Search<'a, 'p> {
                     checkpoint();
                     true
                 };
-                Ok(simulate(&fabric, &schedule, system, fidelity, &mut progress)?.time_ps)
+                trial::time(&fabric, &schedule, system, fidelity, &mut progress)
             };
             let Some(times) = on_cores(&batch, &mut || self.goes_on(), time) else { return Err(End::Steps) };
             for (point, time) in batch.into_iter().zip(times) {

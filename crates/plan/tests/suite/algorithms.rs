@@ -2,6 +2,7 @@
 //! and takes no less than the lower bound; or it refuses with its reason.
 
 use crate::common::random_fabric::random_fabric;
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Rate;
@@ -13,7 +14,7 @@ use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_run::{Threads, check_by_execution, check_by_threads};
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -1,6 +1,7 @@
 //! Bounds against everything that can be built: no schedule is faster than its bound, no bound falls when a link breaks
 //! or slows down, on random fabrics; and bounds of schedules that place ranks elsewhere or leave some out.
 
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Rate;
@@ -11,7 +12,7 @@ use antiphon_model::schedule::{Builder, Op, Schedule};
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;

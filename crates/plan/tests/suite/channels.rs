@@ -1,12 +1,13 @@
 //! Channels of rings and double trees: each enters the boxes elsewhere, so that all ways into them are used.
 
+use crate::common::timed::simulate;
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm::build;
 use antiphon_proof::verify;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use std::collections::BTreeSet;
 
 fn generic() -> System {

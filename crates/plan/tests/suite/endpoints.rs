@@ -1,16 +1,17 @@
 //! Endpoints under every algorithm, and stage by stage beside message by message.
 
+use crate::common::timed::simulate;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
 use antiphon_model::system::{Endpoint, System};
 use antiphon_model::topology::Topology;
 use antiphon_plan::algorithm::{ALL, build};
+use antiphon_proof::{Proven, prove};
 use antiphon_sim::rails::scheduler::Themis;
 use antiphon_sim::rails::{Chunks, Policy, Task};
-use antiphon_sim::{Fidelity, Flight, Options, Order, simulate, simulate_flights};
+use antiphon_sim::{Fidelity, Flight, Options, Order, simulate_flights};
 
 /// What is proven finishes at every endpoint and fidelity, and none is much faster than the ideal one: an engine serves every
 /// link by itself, where other ranks go through their steps.
@@ -195,10 +196,11 @@ fn engines_of_other_ranks_do_not_wait() {
     for endpoint in ["ideal", "npu", "ace", "ace:fsms=1", "ace:sram=256KiB"] {
         let mut system = System::preset("ideal").unwrap();
         system.set("endpoint", endpoint).unwrap();
-        let schedules: Vec<Schedule> = (0..6)
+        let schedules: Vec<Proven> = (0..6)
             .map(|number| {
                 let view = fabric.group(&groups[number % 3]).unwrap().fabric;
-                build(&view, &system, Collective::new(Kind::AllReduce), 1 << (18 + number), "combs").unwrap()
+                let all_reduce = Collective::new(Kind::AllReduce);
+                prove(&view, build(&view, &system, all_reduce, 1 << (18 + number), "combs").unwrap()).unwrap()
             })
             .collect();
         let spans = |numbers: &[usize]| -> Vec<u64> {

@@ -1,6 +1,7 @@
 //! Energy of runs: by hand, the same whatever times them, and never below the bound.
 
 use crate::common::random_fabric::random_fabric;
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_base::parameter::Choice;
 use antiphon_bound as bound;
@@ -10,7 +11,8 @@ use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm::{ALL, build};
-use antiphon_sim::{Fidelity, Flight, Options, Order, SimulationResult, simulate, simulate_flights};
+use antiphon_proof::prove;
+use antiphon_sim::{Fidelity, Flight, Options, Order, SimulationResult, simulate_flights};
 use proptest::prelude::*;
 
 /// A preset with everything known, and settings of one's own.
@@ -34,7 +36,8 @@ fn system(preset: &str, settings: &[&str]) -> System {
 }
 
 fn run(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> SimulationResult {
-    let flights = [Flight::new(schedule)];
+    let proven = prove(fabric, schedule.clone()).unwrap();
+    let flights = [Flight::new(&proven)];
     simulate_flights(
         fabric,
         &flights,

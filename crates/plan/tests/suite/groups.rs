@@ -1,6 +1,7 @@
 //! Collectives on parts of fabrics, and on products of unlike dimensions: proven, executed, bounded, timed.
 
 use crate::common::random_fabric::random_fabric;
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_base::parameter::Choice;
 use antiphon_bound::of_schedule;
@@ -11,9 +12,9 @@ use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
+use antiphon_sim::Fidelity;
 use antiphon_sim::rails::Expansion;
 use antiphon_sim::rails::advise::advise;
-use antiphon_sim::{Fidelity, simulate};
 use proptest::prelude::*;
 
 fn system(name: &str) -> System {

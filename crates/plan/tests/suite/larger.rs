@@ -1,11 +1,12 @@
 //! A fabric with more links, wires or nodes that forward is planned no worse than without them.
 
 use crate::common::random_fabric::random_fabric;
+use crate::common::timed::simulate;
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Link, Node, Shape};
 use antiphon_model::system::System;
 use antiphon_plan::algorithm::build_bare;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 

@@ -1,6 +1,7 @@
 //! An all-to-all by a matrix: proven, executed, timed, bounded, written and read back.
 
 use crate::common::random_fabric::random_fabric;
+use crate::common::timed::simulate;
 use crate::common::within_bounds::{FIDELITIES, ends_within_bounds};
 use antiphon_base::error::Code;
 use antiphon_bound::{lower_bound, of_schedule};
@@ -10,9 +11,9 @@ use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
-use antiphon_proof::verify;
+use antiphon_proof::{prove, verify};
 use antiphon_run::{Threads, check_by_execution, check_by_threads};
-use antiphon_sim::{Fidelity, Flight, Options, Order, simulate, simulate_flights};
+use antiphon_sim::{Fidelity, Flight, Options, Order, simulate_flights};
 use proptest::prelude::*;
 
 const EXCHANGE: Collective = Collective { kind: Kind::AllToAll, root: 0 };
@@ -194,7 +195,8 @@ fn energy_keeps_its_bound() {
     for spec in ["mesh:2x2", "switch:4", "ring:4"] {
         let fabric = Fabric::parse(spec).unwrap();
         let schedule = built(&fabric, &system, &own, "optimal");
-        let flights = [Flight::new(&schedule)];
+        let proven = prove(&fabric, schedule.clone()).unwrap();
+        let flights = [Flight::new(&proven)];
         let run = |order| {
             simulate_flights(
                 &fabric,

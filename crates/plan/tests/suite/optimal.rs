@@ -1,6 +1,7 @@
 //! The best mixture of trees or paths does every collective on any fabric: proven, executed, timed, bounded.
 
 use crate::builds;
+use crate::common::timed::simulate;
 use crate::common::within_bounds::{FIDELITIES, ends_within_bounds};
 use antiphon_base::units::Rate;
 use antiphon_bound::{certified, lower_bound, of_schedule};
@@ -11,7 +12,7 @@ use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use proptest::prelude::*;
 
 /// Builds, proves, executes and times it.

@@ -1,5 +1,6 @@
 //! The overlapped tree of C-Cube (HPCA 2023): steps, link conflicts, order of chunks, gain of the overlap.
 
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Link, Node, NodeId, Shape};
@@ -8,7 +9,7 @@ use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_plan::cost::{Pipeline, height};
 use antiphon_proof::verify;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,6 @@
 //! Parallel links of a hop are one channel of the summed rate, unless a schedule names one of them.
 
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_base::units::Rate;
 use antiphon_bound::lower_bound;
@@ -9,7 +10,7 @@ use antiphon_model::schedule::{Builder, Op, Schedule};
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
-use antiphon_sim::{Fidelity, SimulationResult, simulate};
+use antiphon_sim::{Fidelity, SimulationResult};
 
 /// Four ranks on a ring, each hop of so many links a direction, of so many GB/s each.
 fn ring(parallel: usize, gb_per_s: u64) -> Fabric {

@@ -1,6 +1,7 @@
 //! Products whose dimensions have different rates, and groups of ranks: every algorithm that applies is proven, moves real
 //! numbers correctly and takes no less than the bound; what is made for a product stays inside it.
 
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_bound::lower_bound;
 use antiphon_model::collective::{Collective, Kind};
@@ -10,7 +11,7 @@ use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use proptest::prelude::*;
 
 fn system() -> System {

@@ -3,6 +3,7 @@
 
 use crate::common::fuzz::fuzz;
 use crate::common::random_fabric::random_fabric;
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_base::parameter::Choice;
 use antiphon_bound::of_schedule;
@@ -13,7 +14,7 @@ use antiphon_model::system::{Forwarding, System};
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::cell::RefCell;

@@ -1,6 +1,7 @@
 //! Two levels, one truth: plans timed in stages; and lowered to messages, proven, executed on real numbers and
 //! timed packet by packet on the expanded fabric.
 
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_base::parameter::Choice;
 use antiphon_model::collective::{Collective, Kind};
@@ -11,9 +12,9 @@ use antiphon_model::topology::Topology;
 use antiphon_plan::algorithm::build;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
+use antiphon_sim::Fidelity;
 use antiphon_sim::rails::scheduler::{Baseline, Scheduler, Search, Themis};
 use antiphon_sim::rails::{Expansion, Plan, Queue, Run, lower, prove_by_symmetry, run};
-use antiphon_sim::{Fidelity, simulate};
 use proptest::prelude::*;
 
 const KINDS: [Kind; 4] = [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll];

@@ -1,6 +1,7 @@
 //! What a schedule says beyond adjacent lanes that wait for arrivals: lists of lanes, waits for what was sent, sums that
 //! are held. Proven, executed and timed; and a small change of each that the verifier refuses.
 
+use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_bound::of_schedule;
 use antiphon_model::collective::{Collective, Kind};
@@ -10,7 +11,7 @@ use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_run::{Threads, check_by_execution, check_by_threads};
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 
 fn built(spec: &str, kind: Kind, bytes: u64, algorithm: &str) -> (Fabric, Schedule) {
     let fabric = Fabric::parse(spec).unwrap();

@@ -3,13 +3,14 @@
 //! point; `--ignored` adds the larger ones at flit fidelity, which take minutes.
 
 use crate::common::published::{Row, table};
+use crate::common::timed::simulate;
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
-use antiphon_sim::{Fidelity, SimulationResult, simulate};
+use antiphon_sim::{Fidelity, SimulationResult};
 
 /// Rows of a figure of the paper.
 fn published(name: &str) -> Vec<Row> {

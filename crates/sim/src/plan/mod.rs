@@ -196,7 +196,7 @@ impl<'a> Plan<'a> {
         check_order(flights)?;
         // Messages that are stored at ranks on their way are several.
         let stores = matches!(system.endpoint, Endpoint::Npu(_));
-        let relays: Vec<_> = flights.iter().map(|of| stores.then(|| Relays::new(fabric, of.schedule))).collect();
+        let relays: Vec<_> = flights.iter().map(|of| stores.then(|| Relays::new(fabric, &of.schedule))).collect();
         let count = |(of, relays): (&Flight, &Option<Relays>)| {
             relays.as_ref().map_or(of.schedule.transfers.len(), Relays::legs)
         };
@@ -270,7 +270,7 @@ impl<'a> Plan<'a> {
 
     /// Adds the jobs of a flight.
     fn add(&mut self, flight: &'a Flight<'a>, relays: Option<&Relays>) {
-        let schedule = flight.schedule;
+        let schedule = &*flight.schedule;
         let first_phase = self.phase_messages.len() as u32;
         self.phase_messages.resize(self.phase_messages.len() + schedule.phases.len(), 0);
         let (first_job, first_lane) = (self.jobs.len() as TransferId, self.lane_chunks.len() as LaneId);

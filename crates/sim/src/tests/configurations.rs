@@ -32,7 +32,7 @@ fn schedules_that_change_the_fabric_run_alone() {
     let fabric = Fabric::parse("aries:4x4,x0=0-3,then,x0=0-2").unwrap();
     let system = System::preset("aries").unwrap();
     let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, "dbtree").unwrap();
-    let flights = [Flight::new(&schedule), Flight::new(&schedule)];
+    let flights = [Flight::unproven(&schedule), Flight::unproven(&schedule)];
     let error =
         simulate_flights(&fabric, &flights, Order::Fifo, &system, Fidelity::Packet, Options::default(), &mut |_| true)
             .unwrap_err();

@@ -26,7 +26,7 @@ proptest! {
             start_ps: starts[index],
             priority: priorities[index],
             after: if follows && index == 2 { vec![0] } else { vec![] },
-            ..Flight::new(schedule)
+            ..Flight::unproven(schedule)
         });
         let flights: Vec<Flight> = flights.collect();
         for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {

@@ -12,7 +12,7 @@ fn divided(
     count: usize,
     shortcuts: Shortcuts,
 ) -> Option<[SimulationResult; 2]> {
-    let flights = [Flight::new(schedule)];
+    let flights = [Flight::unproven(schedule)];
     let mut plan = Plan::new(fabric, &flights, system).ok()?;
     plan.power = Some(PowerRates::new(&plan));
     let parts = Division::of(&plan, count)?;
@@ -77,7 +77,7 @@ fn what_is_not_divided() {
         let mut system = System::default();
         let mut schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap();
         change(&mut system, &mut schedule);
-        let flights = [Flight::new(&schedule)];
+        let flights = [Flight::unproven(&schedule)];
         Division::of(&Plan::new(&fabric, &flights, &system).unwrap(), 3).map(|parts| parts.count())
     };
     assert_eq!(count("dbtree", &|_, _| ()), Some(3));
@@ -103,7 +103,7 @@ fn long_runs_go_on_in_parts() {
     let (fabric, system) = (Fabric::parse("mesh:16x16").unwrap(), System::default());
     let kind = Collective::new(Kind::AllReduce);
     let schedule = algorithm::build(&fabric, &system, kind, 1 << 26, "dbtree").unwrap();
-    let flights = [Flight::new(&schedule)];
+    let flights = [Flight::unproven(&schedule)];
     let plan = Plan::new(&fabric, &flights, &system).unwrap();
     let [one, two] = [1, 2].map(|cores| {
         let mut shares = vec![];

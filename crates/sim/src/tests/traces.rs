@@ -57,7 +57,7 @@ fn traces_add_up() {
     let fabric = Fabric::parse("mesh:3x4").unwrap();
     for spec in ["tto:chunk=24KiB", "ring-bi", "multitree", "direct"] {
         let schedule = algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 36 * 24_000, spec);
-        let flights = [Flight::new(schedule.as_ref().unwrap_or_else(|error| panic!("{spec}: {error}")))];
+        let flights = [Flight::unproven(schedule.as_ref().unwrap_or_else(|error| panic!("{spec}: {error}")))];
         for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
             let trace = check(&fabric, &flights, Order::Fifo, &tto(), fidelity);
             let named = trace.spans.iter().filter(|span| span.message.is_some()).count();
@@ -76,7 +76,7 @@ fn exact_spans() {
     builder.send(Op::Reduce, 1, 0, 0, 0).unwrap();
     let schedule = builder.finish().unwrap();
     for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
-        let trace = check(&pair, &[Flight::new(&schedule)], Order::Fifo, &tto(), fidelity);
+        let trace = check(&pair, &[Flight::unproven(&schedule)], Order::Fifo, &tto(), fidelity);
         let spans: Vec<_> = trace
             .spans
             .iter()
@@ -99,7 +99,7 @@ fn large_runs_are_refused() {
     let fabric = Fabric::parse("mesh:3x3").unwrap();
     let schedule =
         algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 40, "tto:chunk=96KiB").unwrap();
-    let flights = [Flight::new(&schedule)];
+    let flights = [Flight::unproven(&schedule)];
     let error =
         trace_flights(&fabric, &flights, Order::Fifo, &tto(), Fidelity::Packet, Options::default(), &mut |_| true);
     let error = error.unwrap_err();
@@ -128,7 +128,7 @@ proptest! {
         let flights = (0..).zip(&schedules).map(|(index, schedule)| Flight {
             start_ps: starts[index],
             priority: index as u32,
-            ..Flight::new(schedule)
+            ..Flight::unproven(schedule)
         });
         let flights: Vec<Flight> = flights.collect();
         for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {

@@ -1,6 +1,7 @@
 //! Small MSCCL files written by hand: what each step does, what is refused and in which words.
 
 use super::machine::{Turn, run};
+use crate::timed::simulate;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::watch::Watch;
 use antiphon_formats::msccl::{self, Action, Algo, Block, Buffer, CONSUMERS, Gpu, Place, Step, consumer};
@@ -12,7 +13,7 @@ use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 
 /// A file: attributes of the algorithm, then GPUs as their scratch and thread blocks `send recv: steps`, a step being
 /// `type src dst cnt`, then perhaps `<tb.step` for what it waits for, and `!` if it is waited for.

@@ -5,7 +5,7 @@ use antiphon_model::collective::Collective;
 use antiphon_model::system::System;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::{Fidelity, trial};
 
 fn exchange(fabric: &Fabric, system: &System, bytes: Bytes, spec: &str) -> Result<Schedule> {
     build(fabric, system, Collective::new(Kind::AllToAll), bytes, spec)
@@ -104,7 +104,7 @@ fn at_the_lower_bound() {
         for options in ["", ":chunk=1MiB"] {
             let schedule = exchange(&fabric, &system, bytes, &format!("exchange{options}")).unwrap();
             let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps;
-            let time = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
+            let time = trial::time(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
             let share = bound as f64 / time as f64;
             assert!((0.99..=1.0).contains(&share), "{spec}{options}: {share}");
         }
@@ -123,7 +123,7 @@ fn dimensions_of_unlike_rates_are_at_the_bound_too() {
             }
             let schedule = exchange(&fabric, &system, 64 << 20, "exchange").unwrap();
             let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps;
-            let time = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+            let time = trial::time(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
             let share = bound as f64 / time as f64;
             assert!((0.99..=1.0).contains(&share), "{spec} {sizes:?}, {rates:?}: {share}");
         }
@@ -147,7 +147,7 @@ fn long_messages_hide_hand_offs() {
     let (fabric, system) = (Fabric::parse("torus:4x4x4").unwrap(), System::preset("dgx1").unwrap());
     let time = |bytes, spec| {
         let schedule = exchange(&fabric, &system, bytes, spec).unwrap();
-        let time = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+        let time = trial::time(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
         (schedule.lanes[1].chunks, time)
     };
     let (whole, cut) = (time(64 << 20, "exchange:chunk=1GiB"), time(64 << 20, "exchange"));

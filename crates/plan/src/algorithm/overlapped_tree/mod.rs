@@ -14,7 +14,7 @@ use antiphon_base::parameter::Value;
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{Op, Pacing, Schedule};
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::{Fidelity, trial};
 use map::{Mapper, numbered};
 
 /// See the module.
@@ -99,12 +99,11 @@ impl Algorithm for OverlappedTree {
 /// which the cost model knows nothing.
 fn sooner(request: &Request, mut schedules: Vec<Schedule>) -> Result<Schedule> {
     let Request { fabric, system, watch, .. } = *request;
-    let time = |schedule: &Schedule| {
-        let result = simulate(fabric, schedule, system, Fidelity::Packet, &mut |_| watch.step(0, 1).is_ok());
-        match result.map(|result| result.time_ps) {
-            Err(error) if error.code == Code::TooLarge => Ok(0),
-            time => time,
-        }
+    let time = |schedule: &Schedule| match trial::time(fabric, schedule, system, Fidelity::Packet, &mut |_| {
+        watch.step(0, 1).is_ok()
+    }) {
+        Err(error) if error.code == Code::TooLarge => Ok(0),
+        time => time,
     };
     if let [overlapped, phases] = &schedules[..]
         && time(phases)? < time(overlapped)?

@@ -3,4 +3,5 @@
 pub mod fuzz;
 pub mod published;
 pub mod random_fabric;
+pub mod timed;
 pub mod within_bounds;

@@ -1,10 +1,11 @@
 //! Schedules are as slow as bounds and certificates say, or slower.
 
+use super::timed::simulate;
 use antiphon_bound::{certified, of_schedule};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
-use antiphon_sim::{Fidelity, simulate};
+use antiphon_sim::Fidelity;
 
 /// All of them, the cheapest first.
 pub const FIDELITIES: [Fidelity; 3] = [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit];

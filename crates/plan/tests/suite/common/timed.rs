@@ -1,0 +1,19 @@
+//! Times of schedules, which are proven first.
+
+use antiphon_base::error::Result;
+use antiphon_model::fabric::Fabric;
+use antiphon_model::schedule::Schedule;
+use antiphon_model::system::System;
+use antiphon_proof::prove;
+use antiphon_sim::{Fidelity, Progress, SimulationResult};
+
+/// Proves a schedule, then times it.
+pub fn simulate(
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: &System,
+    fidelity: Fidelity,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    antiphon_sim::simulate(fabric, &prove(fabric, schedule.clone())?, system, fidelity, progress)
+}

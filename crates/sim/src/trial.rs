@@ -1,0 +1,58 @@
+//! Times of schedules that a planner tries. It proves what it chooses; a time alone is no result.
+
+use crate::flight::{Flight, Order};
+use crate::machine::{Machine, Shortcuts};
+use crate::network::Network;
+use crate::plan::Plan;
+use crate::{Client, Fidelity, Progress, run, with_machine};
+use antiphon_base::error::Result;
+use antiphon_base::units::Picos;
+use antiphon_model::fabric::Fabric;
+use antiphon_model::schedule::Schedule;
+use antiphon_model::system::System;
+
+/// Picoseconds of a schedule at a fidelity.
+///
+/// # Errors
+/// As [`crate::simulate`].
+pub fn time(
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: &System,
+    fidelity: Fidelity,
+    progress: &mut Progress,
+) -> Result<Picos> {
+    let flights = [Flight::unproven(schedule)];
+    let plan = Plan::new(fabric, &flights, system)?;
+    Ok(run(&plan, Order::default(), fidelity, Shortcuts::default(), progress)?.time_ps)
+}
+
+/// Picoseconds of a schedule in packets, and the events that this took. A run ends early that is over `most_ps`, or takes more than so
+/// many events: then its time is what it would be if the rest went on as before.
+///
+/// # Errors
+/// As [`crate::simulate`].
+pub fn time_within(
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: &System,
+    most_ps: Picos,
+    most_events: u64,
+    progress: &mut Progress,
+) -> Result<(Picos, u64)> {
+    struct Within<'p, 'q>(Picos, u64, &'p mut Progress<'q>);
+    impl<'a> Client<'a> for Within<'_, '_> {
+        type Done = (Picos, u64);
+        fn run<N: Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<(Picos, u64)> {
+            let Within(most_ps, most_events, progress) = self;
+            let is_over = |machine: &Machine<'a, N>| machine.now_ps() > most_ps || machine.events() > most_events;
+            let has_ended = machine.run(is_over, progress)?;
+            let (now_ps, share, events) = (machine.now_ps(), machine.share(), machine.events());
+            Ok((if has_ended { now_ps } else { (now_ps as f64 / share) as Picos }, events))
+        }
+    }
+    let flights = [Flight::unproven(schedule)];
+    let plan = Plan::new(fabric, &flights, system)?;
+    let within = Within(most_ps, most_events, progress);
+    with_machine(&plan, Order::default(), Fidelity::Packet, Shortcuts::default(), within)
+}
