@@ -58,7 +58,7 @@ pub trait Foreign: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Code::NotProven`] with the first deadlock, race or wrong chunk; [`Code::TooLarge`]; [`Code::Interrupted`].
-    fn prove(&self, watch: Watch) -> Result<Proven>;
+    fn prove(&self, watch: Watch) -> Result<FileProof>;
     /// The same as a schedule of `bytes` (the full buffer) on a fabric: rank `i` does what it calls `i`, on its own node,
     /// or on that of `placement`.
     ///
@@ -69,7 +69,7 @@ pub trait Foreign: Debug + Send + Sync {
 
 /// What was proven of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proven {
+pub struct FileProof {
     /// Thread blocks, of all ranks together.
     pub blocks: u64,
     /// Steps of all of them.

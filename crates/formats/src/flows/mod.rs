@@ -6,7 +6,7 @@ mod teccl;
 pub use tacos::Tacos;
 pub use teccl::Teccl;
 
-use super::{Foreign, Proven};
+use super::{FileProof, Foreign};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES};
 use antiphon_base::watch::Watch;
@@ -79,7 +79,7 @@ impl Foreign for Flows {
     }
 
     /// Nothing is sent before it is there, and all comes where it must.
-    fn prove(&self, watch: Watch) -> Result<Proven> {
+    fn prove(&self, watch: Watch) -> Result<FileProof> {
         let ranks = self.nodes.len();
         let mut there: Vec<Option<u64>> = vec![None; ranks];
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Foreign for Flows {
                 return fail(Code::NotProven, format!("{} never comes to {}", piece.name, self.nodes[rank]));
             }
         }
-        Ok(Proven {
+        Ok(FileProof {
             blocks: 0,
             steps: 0,
             messages: self.pieces.iter().map(|piece| piece.hops.len() as u64).sum(),

@@ -9,7 +9,7 @@ use super::consumers::CONSUMERS;
 use super::graph::{Graph, NodeId, wrong};
 use super::model::{Action, Algo, Place};
 use super::races;
-use crate::Proven;
+use crate::FileProof;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::Watch;
 use std::collections::HashMap;
@@ -31,12 +31,12 @@ type Sum = Arc<[(u32, u32)]>;
 /// # Errors
 /// [`Code::NotProven`] with the first deadlock, race or wrong chunk, naming GPU, thread block and step; [`Code::TooLarge`];
 /// [`Code::Interrupted`].
-pub fn prove(algo: &Algo, watch: Watch) -> Result<Proven> {
+pub fn prove(algo: &Algo, watch: Watch) -> Result<FileProof> {
     let graph = Graph::new(algo, None, watch)?;
     let fifo_depth = graph.least_depth()?;
     let order = check(&graph)?;
     let receives = |node: &NodeId| graph.step(*node).action.receives();
-    Ok(Proven {
+    Ok(FileProof {
         blocks: algo.gpus.iter().map(|gpu| gpu.blocks.len() as u64).sum(),
         steps: algo.steps(),
         messages: order.iter().filter(|node| receives(node)).count() as u64,

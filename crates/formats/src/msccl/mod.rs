@@ -30,7 +30,7 @@ pub use raise::raise;
 pub use read::read;
 pub use write::write;
 
-use super::{Foreign, Format, Proven};
+use super::{FileProof, Foreign, Format};
 use antiphon_base::error::Result;
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
@@ -99,7 +99,7 @@ impl Foreign for Algo {
         Algo::collective(self)
     }
 
-    fn prove(&self, watch: Watch) -> Result<Proven> {
+    fn prove(&self, watch: Watch) -> Result<FileProof> {
         prove(self, watch)
     }
 

@@ -15,7 +15,7 @@ pub use model::{
 pub use read::read;
 pub use write::write;
 
-use super::{Foreign, Format, Proven, check_consumer, json};
+use super::{FileProof, Foreign, Format, check_consumer, json};
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
@@ -88,10 +88,10 @@ impl Foreign for Plan {
             })
     }
 
-    fn prove(&self, watch: Watch) -> Result<Proven> {
+    fn prove(&self, watch: Watch) -> Result<FileProof> {
         let steps = Steps::of(self, false, watch)?;
         steps.prove(watch)?;
-        Ok(Proven {
+        Ok(FileProof {
             blocks: self.gpus.iter().map(|gpu| gpu.threadblocks.len() as u64).sum(),
             steps: self.gpus.iter().flat_map(|gpu| &gpu.threadblocks).map(|block| block.ops.len() as u64).sum(),
             messages: steps.messages,
