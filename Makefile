@@ -13,7 +13,7 @@ MAKEFLAGS += --no-builtin-rules
 BIN := .venv/bin
 # The same interpreter for every build of the extension, so that cargo does not rebuild it.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
-# What maturin sets, so that cargo and maturin build one extension.
+# As maturin sets it.
 export PYO3_BUILD_EXTENSION_MODULE := 1
 CARGO_TEST := cargo test --workspace --locked
 # Files in order: by their numbers of tests, those of few and long ones would come last.
