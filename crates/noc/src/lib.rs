@@ -1,6 +1,6 @@
 //! A flit-level network of input-queued virtual-channel routers with credit flow control.
 //!
-//! It moves packets for whoever drives it: [`antiphon_sim::simulate`] with a schedule, [`synthetic`] with
+//! It moves packets for whoever drives it: `antiphon_sim` with a schedule, [`synthetic`] with
 //! random traffic, by which the network is validated on its own.
 
 mod allocate;

@@ -24,11 +24,6 @@ impl Proven {
         &self.proof
     }
 
-    /// The schedule, shared.
-    pub fn schedule(&self) -> &Arc<Schedule> {
-        &self.schedule
-    }
-
     /// Checks that it was proven on the links of a fabric. The ranks of a group are checked where it is run. O(links).
     ///
     /// # Errors

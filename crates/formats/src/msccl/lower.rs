@@ -9,6 +9,8 @@ use super::consumers::MAX_COUNT;
 use super::grid::Grid;
 use super::layout::{self, Layout};
 use super::model::{Action, Algo, Block, Buffer, Gpu, Place, Step, Text};
+#[cfg(doc)]
+use antiphon_base::error::Code;
 use antiphon_base::error::Result;
 use antiphon_base::units::MAX_BYTES;
 use antiphon_base::watch::Watch;

@@ -14,7 +14,7 @@ pub const MAX_TEXT_BYTES: usize = 1 << 26;
 /// # Errors
 /// [`Code::BadFile`] with the line, or GPU, thread block and operation, of what is wrong, [`Code::NotApplicable`] for
 /// operations that the proof does not know, [`Code::TooLarge`], [`Code::Interrupted`], but not
-/// while the JSON itself is read, which [`MAX_TEXT_BYTES`] bounds.
+/// while the JSON itself is read, which `MAX_TEXT_BYTES` bounds.
 pub fn read(text: &str, watch: Watch) -> Result<Plan> {
     check_length(text.len())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -58,7 +58,7 @@ impl Side {
         format!("{}{}", if self.plus { '+' } else { '-' }, LABELS[self.dimension])
     }
 
-    /// All four, in the order of [`RouterPorts`].
+    /// All four, in the order of `RouterPorts`.
     pub const ALL: [Side; 4] = [
         Side { dimension: 1, plus: true },
         Side { dimension: 1, plus: false },

@@ -65,7 +65,7 @@ pub fn read(aries: &Aries, path: &Path) -> Result<Items<'static>> {
 }
 
 impl super::Configured {
-    /// The configurations as JSON with schema [`SCHEMA`], a line each.
+    /// The configurations as JSON with schema `SCHEMA`, a line each.
     pub fn to_json(&self) -> String {
         let mut text = format!("{{\"schema\": \"{SCHEMA}\", \"fabric\": \"{}\"", self.aries);
         if self.switching_ps > 0 {
