@@ -3,9 +3,20 @@
 
 use super::grid::grid;
 use super::product::{Dimension, DimensionShape};
+use super::spec::Preset;
 use super::{Fabric, Shape};
 use antiphon_base::error::Result;
 use antiphon_base::units::{Picos, Rate};
+
+pub(super) const ACE: Preset = Preset::new(
+    "ace",
+    "ace:4x4x4",
+    "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V",
+    |request| {
+        let sizes = request.sizes()?;
+        Some(request.with_parameters(ace(request.name, sizes)))
+    },
+);
 
 /// Energy of a byte in attojoules: 0.5 pJ a bit in a package, 10 pJ on a board (MCM-GPU, ISCA 2017, Table 2).
 const PACKAGE_ENERGY: u64 = 4_000_000;

@@ -1,8 +1,20 @@
 //! The BiGraph of EFLOPS (Dong et al., HPCA 2020): two layers of switches, complete bipartite between
 //! the layers, hosts on every switch of both.
 
+use super::spec::Preset;
 use super::{Fabric, Link, MAX_LINKS, MAX_NODES, MAX_RANKS, Node, Shape};
 use antiphon_base::error::{Code, Error, Result};
+
+pub(super) const BIGRAPH: Preset = Preset::new(
+    "bigraph",
+    "bigraph:4x4",
+    "EFLOPS: switches a layer x hosts a switch, two fully joined layers",
+    |request| {
+        let both = request.sizes().map(|[both]| [both; 2]);
+        let [switches, hosts] = both.or_else(|| request.sizes())?;
+        Some(request.with_parameters(bigraph(request.name, switches, hosts)))
+    },
+);
 
 /// A BiGraph with `switches` switches in each layer and `hosts` ranks on every switch.
 ///

@@ -2,9 +2,29 @@
 
 use super::machine::{LinkKind, check_boxes, given, gpus, rails};
 use super::product::{DimensionShape, Product};
-use super::spec::Parameters;
+use super::spec::{Parameters, Preset};
 use super::{Fabric, Node, NodeId, Shape};
 use antiphon_base::error::Result;
+
+pub(super) const DGX_A100: Preset = Preset::new(
+    "dgx-a100",
+    "dgx-a100:2",
+    "boxes of eight A100 on NVSwitch, a NIC a GPU, two InfiniBand switches; raw rates",
+    |request| {
+        let [boxes] = request.sizes()?;
+        Some(a100(request.name, boxes, request.parameters))
+    },
+);
+
+pub(super) const DGX_H100: Preset = Preset::new(
+    "dgx-h100",
+    "dgx-h100:2",
+    "boxes of eight H100 or H200 on NVSwitch, a NIC a GPU, eight rails; raw rates",
+    |request| {
+        let [boxes] = request.sizes()?;
+        Some(h100(request.name, boxes, request.parameters))
+    },
+);
 
 /// GPUs in a box.
 const GPUS: u32 = 8;

@@ -1,6 +1,7 @@
 //! Fabrics in files: JSON, schema `antiphon-fabric/1` (described with an example in `docs/fabric.md`).
 
 use super::import::{self, Boxes};
+use super::spec::{Preset, from_file};
 use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, link};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::units::{clip, clip_error};
@@ -12,6 +13,16 @@ use std::fmt;
 use std::io::Read;
 use std::marker::PhantomData;
 use std::path::Path;
+
+pub(super) const FILE: Preset = Preset::new(
+    "file",
+    "file:fabric.json",
+    "any graph: JSON, or a topology of another tool, known by its content",
+    |request| {
+        let path = request.size.filter(|path| !path.is_empty())?;
+        Some(from_file(request.name, path, request.parameters, request.boxes))
+    },
+);
 
 /// Value of the `schema` key.
 pub const SCHEMA: &str = "antiphon-fabric/1";

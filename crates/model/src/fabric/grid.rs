@@ -2,8 +2,53 @@
 //! hypercube are one-dimensional or two-wide cases.
 
 use super::product::{Dimension, DimensionShape, Product};
+use super::spec::{Preset, Request, dimensions};
 use super::{Fabric, Link, MAX_LINKS, MAX_RANKS, Node, Shape};
 use antiphon_base::error::{Code, Error, Result};
+
+pub(super) const MESH: Preset =
+    Preset::new("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)", |request| {
+        of_any_size(request, DimensionShape::Line)
+    });
+
+pub(super) const TORUS: Preset = Preset::new("torus", "torus:4x4x4", "mesh with wrap-around links", |request| {
+    of_any_size(request, DimensionShape::Ring)
+});
+
+pub(super) const RING: Preset =
+    Preset::new("ring", "ring:16", "one-dimensional torus", |request| of_one_size(request, DimensionShape::Ring));
+
+pub(super) const FC: Preset = Preset::new("fc", "fc:8", "every rank joined to every other", |request| {
+    of_one_size(request, DimensionShape::Clique)
+});
+
+pub(super) const FBFLY: Preset =
+    Preset::new("fbfly", "fbfly:8x8", "flattened butterfly: rows and columns fully joined", |request| {
+        of_any_size(request, DimensionShape::Clique)
+    });
+
+pub(super) const HYPERCUBE: Preset =
+    Preset::new("hypercube", "hypercube:4", "two ranks in each of so many dimensions", hypercube);
+
+fn of_any_size(request: &Request, shape: DimensionShape) -> Option<Result<Fabric>> {
+    let sizes = dimensions(request.size?)?;
+    Some(request.with_parameters(grid(request.name, shape, &sizes)))
+}
+
+fn of_one_size(request: &Request, shape: DimensionShape) -> Option<Result<Fabric>> {
+    let [size] = request.sizes()?;
+    Some(request.with_parameters(grid(request.name, shape, &[size])))
+}
+
+fn hypercube(request: &Request) -> Option<Result<Fabric>> {
+    let [count] = request.sizes()?;
+    let most = MAX_RANKS.ilog2();
+    if count > most {
+        let message = format!("fabric '{}': a hypercube has at most {most} dimensions", request.name);
+        return Some(Err(Error::new(Code::TooLarge, message)));
+    }
+    Some(request.with_parameters(grid(request.name, DimensionShape::Line, &vec![2; count as usize])))
+}
 
 /// Directed links of a dimension of a grid.
 fn links_in_line(shape: DimensionShape, size: u64) -> u64 {

@@ -2,10 +2,30 @@
 
 use super::machine::{LinkKind, check_boxes, given, gpus, rails};
 use super::product::{DimensionShape, Product};
-use super::spec::Parameters;
+use super::spec::{Parameters, Preset};
 use super::{Fabric, Link, Node, NodeId, Shape};
 use antiphon_base::error::Result;
 use antiphon_base::units::Rate;
+
+pub(super) const BOX_MI250: Preset = Preset::new(
+    "mi250",
+    "mi250:1",
+    "boxes of 16 dies of MI250 joined by xGMI, all dies on one switch; raw rates",
+    |request| {
+        let [boxes] = request.sizes()?;
+        Some(mi250(request.name, boxes, request.parameters))
+    },
+);
+
+pub(super) const BOX_MI300X: Preset = Preset::new(
+    "mi300x",
+    "mi300x:1",
+    "boxes of eight MI300X, a link a pair, a NIC a GPU, eight rails; raw rates",
+    |request| {
+        let [boxes] = request.sizes()?;
+        Some(mi300x(request.name, boxes, request.parameters))
+    },
+);
 
 /// Graphics compute dies, two a GPU, in a box of eight MI250: each is a rank.
 const DIES: u32 = 16;

@@ -1,25 +1,20 @@
 //! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY][+...]][,DEGRADATION...]`, of files with `*BOXES@rails[:RATE[/LATENCY]]`
 //! before the first comma.
 
-use super::ace::ace;
-use super::aries::{Aries, Items};
-use super::bigraph::bigraph;
+use super::aries::{self, Aries, Items};
 use super::degrade::degrade;
-use super::dgx1v::dgx1v;
-use super::grid::grid;
 use super::import::Boxes;
-use super::switch::switch;
 use super::view::parse_group;
-use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Shape, link};
-use super::{dgx, file, mi, tpu};
+use super::{Dimension, DimensionShape, Fabric, Link, Shape, link};
+use super::{ace, bigraph, dgx, dgx1v, file, grid, mi, switch, tpu};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::units::{Picos, Rate, clip, parse_decimal, parse_time};
 
 /// Most characters in a specification.
 const MAX_SPEC: usize = 8192;
 
-/// One kind of fabric that [`Fabric::parse`] knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One kind of fabric that [`Fabric::parse`] knows. Each is declared beside its constructor, and listed in [`PRESETS`].
+#[derive(Debug, Clone, Copy)]
 pub struct Preset {
     /// Name in front of the colon.
     pub kind: &'static str,
@@ -27,35 +22,65 @@ pub struct Preset {
     pub example: &'static str,
     /// What it is, in one line.
     pub description: &'static str,
+    /// The fabric of a request; `None` for a wrong number of sizes.
+    build: fn(&Request) -> Option<Result<Fabric>>,
+}
+
+impl Preset {
+    /// One that `build` makes: [`Fabric::parse`] says what is wrong where it gives `None`.
+    pub(super) const fn new(
+        kind: &'static str,
+        example: &'static str,
+        description: &'static str,
+        build: fn(&Request) -> Option<Result<Fabric>>,
+    ) -> Preset {
+        Preset { kind, example, description, build }
+    }
 }
 
 /// Every kind of fabric, in documentation order.
 pub const PRESETS: [Preset; 17] = [
-    preset("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)"),
-    preset("torus", "torus:4x4x4", "mesh with wrap-around links"),
-    preset("ring", "ring:16", "one-dimensional torus"),
-    preset("fc", "fc:8", "every rank joined to every other"),
-    preset("fbfly", "fbfly:8x8", "flattened butterfly: rows and columns fully joined"),
-    preset("hypercube", "hypercube:4", "two ranks in each of so many dimensions"),
-    preset("switch", "switch:16", "ranks around one switch"),
-    preset("bigraph", "bigraph:4x4", "EFLOPS: switches a layer x hosts a switch, two fully joined layers"),
-    preset("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs"),
-    preset(
-        "dgx-a100",
-        "dgx-a100:2",
-        "boxes of eight A100 on NVSwitch, a NIC a GPU, two InfiniBand switches; raw rates",
-    ),
-    preset("dgx-h100", "dgx-h100:2", "boxes of eight H100 or H200 on NVSwitch, a NIC a GPU, eight rails; raw rates"),
-    preset("mi250", "mi250:1", "boxes of 16 dies of MI250 joined by xGMI, all dies on one switch; raw rates"),
-    preset("mi300x", "mi300x:1", "boxes of eight MI300X, a link a pair, a NIC a GPU, eight rails; raw rates"),
-    preset("tpu-v4", "tpu-v4:4x4x8", "slice of a TPU v4 pod: a torus of cubes of 4x4x4, or part of one; raw rate"),
-    preset("ace", "ace:4x4x4", "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V"),
-    preset("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)"),
-    preset("file", "file:fabric.json", "any graph: JSON, or a topology of another tool, known by its content"),
+    grid::MESH,
+    grid::TORUS,
+    grid::RING,
+    grid::FC,
+    grid::FBFLY,
+    grid::HYPERCUBE,
+    switch::SWITCH,
+    bigraph::BIGRAPH,
+    dgx1v::DGX1V,
+    dgx::DGX_A100,
+    dgx::DGX_H100,
+    mi::BOX_MI250,
+    mi::BOX_MI300X,
+    tpu::TPU_V4,
+    ace::ACE,
+    aries::ARIES,
+    file::FILE,
 ];
 
-const fn preset(kind: &'static str, example: &'static str, description: &'static str) -> Preset {
-    Preset { kind, example, description }
+/// What a specification asks of a preset: `KIND[:SIZE][@PARAMETERS]`.
+pub(super) struct Request<'a> {
+    /// All of the specification, which names the fabric.
+    pub name: &'a str,
+    /// What stands behind the colon.
+    pub size: Option<&'a str>,
+    /// Rates and latencies of links.
+    pub parameters: &'a [Parameters],
+    /// Boxes of a file that rails join.
+    pub boxes: Option<Boxes>,
+}
+
+impl Request<'_> {
+    /// The `N` sizes of `4x4x8`, or of nothing; `None` for another number of them.
+    pub fn sizes<const N: usize>(&self) -> Option<[u32; N]> {
+        self.size.map_or(Some(vec![]), dimensions)?.try_into().ok()
+    }
+
+    /// A fabric with parameters for the links that have none.
+    pub fn with_parameters(&self, fabric: Result<Fabric>) -> Result<Fabric> {
+        with_parameters(self.name, fabric?, self.parameters)
+    }
 }
 
 impl Fabric {
@@ -198,70 +223,36 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<Boxes
         if base.contains(['.', '/']) && std::path::Path::new(base).is_file() {
             return from_file(spec, base, parameters, boxes);
         }
-        let kinds = PRESETS.map(|preset| preset.kind);
-        let path = std::path::Path::new(base);
-        if kind.contains(['.', '/']) {
-            let what = match (path.is_dir(), path.exists()) {
-                (true, _) => "is a folder",
-                (_, true) => "is no regular file",
-                _ => "there is no such file",
-            };
-            return Err(Error::new(Code::BadFile, format!("fabric '{}': {what}", clip(base))));
-        }
-        return Err(Error::new(
-            Code::UnknownName,
-            format!("no fabric '{}'{}; known: {}", clip(kind), nearest(kind, kinds), kinds.join(", ")),
-        ));
+        return Err(unknown(base, kind));
     };
-    let wrong = || {
-        let message = format!("fabric '{spec}': wrong size; write for example {}", preset.example);
-        Error::new(Code::BadSpec, message)
-    };
-    if kind == "file" {
-        let path = size.filter(|path| !path.is_empty()).ok_or_else(wrong)?;
-        return from_file(spec, path, parameters, boxes);
-    }
-    if boxes.is_some() {
+    if boxes.is_some() && kind != file::FILE.kind {
         let what = "rails join the boxes of a file; those of a machine are a number, as in dgx-h100:4";
         return Err(Error::new(Code::BadSpec, format!("fabric '{spec}': {what}")));
     }
-    let dims = size.map_or(Some(vec![]), dimensions).ok_or_else(wrong)?;
-    let fabric = match (kind, &dims[..]) {
-        // Machines have rates of their own, for each kind of their links.
-        ("dgx-a100", &[boxes]) => return dgx::a100(spec, boxes, parameters),
-        ("dgx-h100", &[boxes]) => return dgx::h100(spec, boxes, parameters),
-        ("mi250", &[boxes]) => return mi::mi250(spec, boxes, parameters),
-        ("mi300x", &[boxes]) => return mi::mi300x(spec, boxes, parameters),
-        ("tpu-v4", &[x, y, z]) => {
-            let own = [(tpu::RATE, None)];
-            let parameters = if parameters.is_empty() { &own } else { parameters };
-            return with_parameters(spec, tpu::v4(spec, [x, y, z])?, parameters);
-        }
-        ("mesh", [_, ..]) => grid(spec, DimensionShape::Line, &dims),
-        ("torus", [_, ..]) => grid(spec, DimensionShape::Ring, &dims),
-        ("fbfly", [_, ..]) => grid(spec, DimensionShape::Clique, &dims),
-        ("ring", [_]) => grid(spec, DimensionShape::Ring, &dims),
-        ("fc", [_]) => grid(spec, DimensionShape::Clique, &dims),
-        ("hypercube", &[count]) => {
-            let most = MAX_RANKS.ilog2();
-            if count > most {
-                let message = format!("fabric '{spec}': a hypercube has at most {most} dimensions");
-                return Err(Error::new(Code::TooLarge, message));
-            }
-            grid(spec, DimensionShape::Line, &vec![2; count as usize])
-        }
-        ("switch", &[ranks]) => switch(spec, ranks),
-        ("bigraph", &[both]) => bigraph(spec, both, both),
-        ("bigraph", &[switches, hosts]) => bigraph(spec, switches, hosts),
-        ("dgx1v", []) => dgx1v(spec),
-        ("ace", &[local, vertical, horizontal]) => ace(spec, [local, vertical, horizontal]),
-        _ => Err(wrong()),
-    };
-    with_parameters(spec, fabric?, parameters)
+    (preset.build)(&Request { name: spec, size, parameters, boxes }).unwrap_or_else(|| {
+        let what = format!("fabric '{spec}': wrong size; write for example {}", preset.example);
+        Err(Error::new(Code::BadSpec, what))
+    })
+}
+
+/// No preset, and no file.
+fn unknown(base: &str, kind: &str) -> Error {
+    let path = std::path::Path::new(base);
+    if kind.contains(['.', '/']) {
+        let what = match (path.is_dir(), path.exists()) {
+            (true, _) => "is a folder",
+            (_, true) => "is no regular file",
+            _ => "there is no such file",
+        };
+        return Error::new(Code::BadFile, format!("fabric '{}': {what}", clip(base)));
+    }
+    let kinds = PRESETS.map(|preset| preset.kind);
+    let what = format!("no fabric '{}'{}; known: {}", clip(kind), nearest(kind, kinds), kinds.join(", "));
+    Error::new(Code::UnknownName, what)
 }
 
 /// The fabric of a file, or of many of its boxes, with parameters for the links that have none.
-fn from_file(spec: &str, path: &str, parameters: &[Parameters], boxes: Option<Boxes>) -> Result<Fabric> {
+pub(super) fn from_file(spec: &str, path: &str, parameters: &[Parameters], boxes: Option<Boxes>) -> Result<Fabric> {
     let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
     file::read(spec, path, boxes, |fabric| set_parameters(fabric, parameters).map_err(place))
 }

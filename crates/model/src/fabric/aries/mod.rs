@@ -9,6 +9,7 @@ mod file;
 mod text;
 
 use super::grid::{grid, joined};
+use super::spec::Preset;
 use super::{Dimension, DimensionShape, Fabric, Link, LinkId, NodeId, Product, Shape};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{
@@ -21,6 +22,10 @@ use std::sync::Arc;
 
 pub use configuration::{Attached, Configuration, Segment, Side};
 pub use text::Items;
+
+/// Its configuration comes behind commas, so [`Fabric::parse`] asks [`Aries::parse`] first.
+pub(super) const ARIES: Preset =
+    Preset::new("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)", |_| None);
 
 /// Most bypass wires along a row or column.
 pub const MAX_WIRES: u32 = 64;
