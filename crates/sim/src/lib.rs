@@ -32,7 +32,6 @@ pub use trace::{MOST_EVENTS, Span, Trace, Track};
 #[cfg(doc)]
 use antiphon_base::error::Code;
 use antiphon_base::error::Result;
-use antiphon_base::parameter::Choice;
 pub use antiphon_base::watch::Progress;
 use antiphon_model::energy::Energy;
 use antiphon_model::fabric::Fabric;
@@ -40,30 +39,9 @@ use antiphon_model::system::System;
 use antiphon_proof::Proven;
 use energy::PowerRates;
 use machine::{Machine, Shortcuts};
-pub use network::Least;
-use network::Network;
-use network::{AlphaBeta, Flit, Packet};
+use network::{Client, Network, with_machine};
+pub use network::{Fidelity, Least};
 use plan::Plan;
-use serde::{Deserialize, Serialize};
-
-/// How closely the network is modelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fidelity {
-    /// Whole messages: latency plus size over rate, of those that have come to a link the first in schedule order.
-    AlphaBeta,
-    /// Packets with headers, FIFO links, network interfaces of finite depth.
-    Packet,
-    /// Flits through virtual-channel routers with finite buffers and credits.
-    Flit,
-}
-
-impl Choice for Fidelity {
-    const WHAT: &'static str = "fidelity";
-    /// Cheapest first.
-    const ALL: &'static [(&'static str, Self)] =
-        &[("alpha-beta", Fidelity::AlphaBeta), ("packet", Fidelity::Packet), ("flit", Fidelity::Flit)];
-}
 
 /// Times a schedule on the fabric for which it was proven.
 ///
@@ -185,27 +163,4 @@ fn run(
         return on_cores::run(plan, shortcuts, progress);
     }
     with_machine(plan, order, fidelity, shortcuts, ToTheEnd(progress))
-}
-
-/// Who runs a machine, whatever its network.
-pub(crate) trait Client<'a> {
-    /// What comes of it.
-    type Done;
-    /// Runs it.
-    fn run<N: Network<'a>>(self, machine: Machine<'a, N>) -> Result<Self::Done>;
-}
-
-/// Gives a machine with the network of a fidelity to its client.
-pub(crate) fn with_machine<'a, C: Client<'a>>(
-    plan: &'a Plan<'a>,
-    order: Order,
-    fidelity: Fidelity,
-    shortcuts: Shortcuts,
-    client: C,
-) -> Result<C::Done> {
-    match fidelity {
-        Fidelity::AlphaBeta => client.run(Machine::<AlphaBeta>::new(plan, order, shortcuts)?),
-        Fidelity::Packet => client.run(Machine::<Packet>::new(plan, order, shortcuts)?),
-        Fidelity::Flit => client.run(Machine::<Flit>::new(plan, order, shortcuts)?),
-    }
 }

@@ -2,9 +2,9 @@
 
 use crate::flight::{Flight, Order};
 use crate::machine::{Machine, Shortcuts};
-use crate::network::Network;
+use crate::network::{Client, Network, with_machine};
 use crate::plan::Plan;
-use crate::{Client, Fidelity, Progress, check_fabric, with_machine};
+use crate::{Fidelity, Progress, check_fabric};
 #[cfg(doc)]
 use antiphon_base::error::Code;
 use antiphon_base::error::Result;

@@ -11,6 +11,7 @@ mod traces;
 
 use super::*;
 use antiphon_base::error::Code;
+use antiphon_base::parameter::Choice;
 use antiphon_base::units::Rate;
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::schedule::{Builder, Dependency, Event, Issue, Lane, Op, Pacing, Schedule, Transfer};

@@ -2,9 +2,9 @@
 
 use crate::flight::{Flight, Order};
 use crate::machine::{Machine, Shortcuts};
-use crate::network::Network;
+use crate::network::{Client, Network, with_machine};
 use crate::plan::Plan;
-use crate::{Client, Fidelity, Progress, run, with_machine};
+use crate::{Fidelity, Progress, run};
 use antiphon_base::error::Result;
 use antiphon_base::units::Picos;
 use antiphon_model::fabric::Fabric;

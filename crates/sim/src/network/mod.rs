@@ -9,9 +9,10 @@ pub use alpha_beta::AlphaBeta;
 pub use flit::Flit;
 pub use packet::{Border, Crossing, Packet};
 
-use super::Fidelity;
 use super::clock::Ticks;
 use super::endpoints::Endpoints;
+use super::flight::Order;
+use super::machine::{Machine, Shortcuts};
 use super::period::Recurrent;
 use super::plan::{self, Plan};
 use super::recorder::Traffic;
@@ -20,6 +21,48 @@ use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_model::schedule::Issue;
 use antiphon_model::system::{Forwarding, System};
+use serde::{Deserialize, Serialize};
+
+/// Declares every network: its type, which also names the fidelity, and the name that users know it by. Nothing else
+/// lists them.
+macro_rules! networks {
+    ($($(#[$doc:meta])* $network:ident = $name:literal,)+) => {
+        /// How closely the network is modelled.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Fidelity {
+            $($(#[$doc])* $network,)+
+        }
+
+        impl Choice for Fidelity {
+            const WHAT: &'static str = "fidelity";
+            const ALL: &'static [(&'static str, Self)] = &[$(($name, Fidelity::$network)),+];
+        }
+
+        /// Gives a machine with the network of a fidelity to its client.
+        pub(crate) fn with_machine<'a, C: Client<'a>>(
+            plan: &'a Plan<'a>,
+            order: Order,
+            fidelity: Fidelity,
+            shortcuts: Shortcuts,
+            client: C,
+        ) -> Result<C::Done> {
+            match fidelity {
+                $(Fidelity::$network => client.run(Machine::<$network>::new(plan, order, shortcuts)?),)+
+            }
+        }
+    };
+}
+
+// Cheapest first.
+networks! {
+    /// Whole messages: latency plus size over rate, of those that have come to a link the first in schedule order.
+    AlphaBeta = "alpha-beta",
+    /// Packets with headers, FIFO links, network interfaces of finite depth.
+    Packet = "packet",
+    /// Flits through virtual-channel routers with finite buffers and credits.
+    Flit = "flit",
+}
 
 /// What no message goes without, whoever sends it: for bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,4 +138,12 @@ pub trait Network<'a>: Recurrent + Sized {
 
     /// What it recorded.
     fn into_traffic(self) -> Traffic;
+}
+
+/// Who runs a machine, whatever its network.
+pub(crate) trait Client<'a> {
+    /// What comes of it.
+    type Done;
+    /// Runs it.
+    fn run<N: Network<'a>>(self, machine: Machine<'a, N>) -> Result<Self::Done>;
 }
