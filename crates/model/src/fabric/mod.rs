@@ -124,6 +124,30 @@ pub struct Fabric {
     rank_nodes: Vec<NodeId>,
 }
 
+/// The node of every rank; else why ranks are wrong.
+fn ranks_of(nodes: &[Node]) -> std::result::Result<Vec<NodeId>, (Code, String)> {
+    let count = nodes.iter().filter(|node| node.rank.is_some()).count();
+    let mut rank_nodes = vec![NodeId::MAX; count];
+    for (id, node) in (0..).zip(nodes) {
+        if node.coords.iter().any(|x| !x.is_finite()) {
+            return Err((Code::BadFile, format!("node {id} has a coordinate that is not finite")));
+        }
+        let Some(rank) = node.rank else { continue };
+        match rank_nodes.get_mut(rank as usize) {
+            Some(slot) if *slot == NodeId::MAX => *slot = id,
+            Some(other) => return Err((Code::BadFile, format!("nodes {other} and {id} both have rank {rank}"))),
+            None => return Err((Code::BadFile, format!("node {id} has rank {rank}, but there are only {count}"))),
+        }
+    }
+    if count > MAX_RANKS {
+        return Err((Code::TooLarge, format!("{count} ranks; at most {MAX_RANKS} are supported")));
+    }
+    if count < 2 {
+        return Err((Code::BadSpec, format!("{count} rank(s); a collective needs at least 2")));
+    }
+    Ok(rank_nodes)
+}
+
 impl Fabric {
     /// A fabric from its parts; ranks must be numbered 0, 1, 2, ... over the nodes that have one, in any order.
     ///
@@ -141,25 +165,10 @@ impl Fabric {
             let why = format!("{n} nodes and {l} links; at most {MAX_NODES} and {MAX_LINKS}");
             return wrong(Code::TooLarge, why);
         }
-        let count = nodes.iter().filter(|node| node.rank.is_some()).count();
-        let mut rank_nodes = vec![NodeId::MAX; count];
-        for (id, node) in (0..).zip(&nodes) {
-            if node.coords.iter().any(|x| !x.is_finite()) {
-                return wrong(Code::BadFile, format!("node {id} has a coordinate that is not finite"));
-            }
-            let Some(rank) = node.rank else { continue };
-            match rank_nodes.get_mut(rank as usize) {
-                Some(slot) if *slot == NodeId::MAX => *slot = id,
-                Some(other) => return wrong(Code::BadFile, format!("nodes {other} and {id} both have rank {rank}")),
-                None => return wrong(Code::BadFile, format!("node {id} has rank {rank}, but there are only {count}")),
-            }
-        }
-        if count > MAX_RANKS {
-            return wrong(Code::TooLarge, format!("{count} ranks; at most {MAX_RANKS} are supported"));
-        }
-        if count < 2 {
-            return wrong(Code::BadSpec, format!("{count} rank(s); a collective needs at least 2"));
-        }
+        let rank_nodes = match ranks_of(&nodes) {
+            Ok(rank_nodes) => rank_nodes,
+            Err((code, why)) => return wrong(code, why),
+        };
         let mut out = vec![Vec::new(); nodes.len()];
         for (id, link) in links.iter().enumerate() {
             let why = if let Some(end) = [link.from, link.to].into_iter().find(|&end| end as usize >= nodes.len()) {

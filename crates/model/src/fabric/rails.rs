@@ -22,25 +22,12 @@ pub fn rails(name: &str, dimensions: &[Dimension]) -> Result<Fabric> {
         let what = format!("rails {}: dimension {} is a line; use a ring, fc or sw", clip(name), number + 1);
         return Err(Error::new(Code::NotApplicable, what));
     }
-    let npus = dimensions.iter().map(|dimension| dimension.size).fold(1, u64::saturating_mul);
-    let (mut switches, mut links) = (0, 0u64);
-    for dimension in dimensions {
-        links = links.saturating_add(npus.saturating_mul(ports(dimension)));
-        switches += if dimension.shape == DimensionShape::Switch { npus / dimension.size } else { 0 };
-    }
-    if npus > MAX_RANKS as u64 || npus + switches > MAX_NODES as u64 || links > MAX_LINKS as u64 {
-        let what = format!(
-            "rails {}: {npus} NPUs, {switches} switches and {links} links are too many one by one; \
-             at most {MAX_RANKS} NPUs, {MAX_NODES} nodes and {MAX_LINKS} links",
-            clip(name)
-        );
-        return Err(Error::new(Code::TooLarge, what));
-    }
+    let most_links = checked_links(name, dimensions)?;
     let product = Product::first_fastest(dimensions.to_vec());
     let coordinates = &product.coordinates;
     let place = |npu| -> Vec<f64> { coordinates.all(npu).into_iter().map(f64::from).collect() };
     let mut nodes: Vec<Node> = (0..coordinates.count()).map(|npu| Node::rank(npu, place(npu))).collect();
-    let mut links = Vec::with_capacity(links as usize);
+    let mut links = Vec::with_capacity(most_links as usize);
     for (number, dimension) in dimensions.iter().enumerate() {
         let size = coordinates.sizes()[number];
         let label = (number + 1).to_string();
@@ -77,6 +64,25 @@ pub fn rails(name: &str, dimensions: &[Dimension]) -> Result<Fabric> {
         }
     }
     Fabric::new(format!("rails:{name}"), Shape::Product(product), nodes, links)
+}
+
+/// The number of links, if a fabric may have that many.
+fn checked_links(name: &str, dimensions: &[Dimension]) -> Result<u64> {
+    let npus = dimensions.iter().map(|dimension| dimension.size).fold(1, u64::saturating_mul);
+    let (mut switches, mut links) = (0, 0u64);
+    for dimension in dimensions {
+        links = links.saturating_add(npus.saturating_mul(ports(dimension)));
+        switches += if dimension.shape == DimensionShape::Switch { npus / dimension.size } else { 0 };
+    }
+    if npus > MAX_RANKS as u64 || npus + switches > MAX_NODES as u64 || links > MAX_LINKS as u64 {
+        let what = format!(
+            "rails {}: {npus} NPUs, {switches} switches and {links} links are too many one by one; \
+             at most {MAX_RANKS} NPUs, {MAX_NODES} nodes and {MAX_LINKS} links",
+            clip(name)
+        );
+        return Err(Error::new(Code::TooLarge, what));
+    }
+    Ok(links)
 }
 
 #[cfg(test)]

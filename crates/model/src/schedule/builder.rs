@@ -418,23 +418,28 @@ impl<'a> Builder<'a> {
                 }
                 for &id in group {
                     let transfer = &mut schedule.transfers[id as usize];
-                    let received = &mut writes[transfer.to as usize];
-                    match received.first().copied().filter(|_| self.hold_sums) {
-                        _ if transfer.op == Op::Copy => received.clear(),
-                        Some(stored)
-                            if stores[stored.transfer() as usize] && !transfer.apply_after.contains(&stored) =>
-                        {
-                            transfer.apply_after.push(stored);
-                        }
-                        _ => {}
-                    }
-                    received.push(id.into());
+                    receive(id, transfer, &mut writes[transfer.to as usize], self.hold_sums.then_some(&stores));
                 }
             }
             writes.iter_mut().for_each(Dependencies::clear);
         }
         Ok(self.schedule)
     }
+}
+
+/// Adds a transfer to the writes that its receiver has received of a lane. Where sums are held until what they are added to is
+/// `stored`, a reduction is applied after that.
+fn receive(id: TransferId, transfer: &mut Transfer, received: &mut Dependencies, stores: Option<&Vec<bool>>) {
+    match (received.first().copied(), stores) {
+        _ if transfer.op == Op::Copy => received.clear(),
+        (Some(stored), Some(stores))
+            if stores[stored.transfer() as usize] && !transfer.apply_after.contains(&stored) =>
+        {
+            transfer.apply_after.push(stored);
+        }
+        _ => {}
+    }
+    received.push(id.into());
 }
 
 fn too_many(what: &str, most: usize) -> Error {

@@ -1,6 +1,6 @@
 //! Every index and size of a schedule is in range.
 
-use super::{Dependency, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Schedule, Transfer};
+use super::{Dependency, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Schedule, Transfer};
 use crate::fabric::{Fabric, MAX_RANKS, listed};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
@@ -90,7 +90,29 @@ impl Schedule {
     /// # Errors
     /// As [`Schedule::check`].
     pub fn check_alone(&self) -> Result<()> {
-        let bad = |what: String| Err(Error::new(Code::BadFile, format!("schedule: {what}")));
+        self.check_header()?;
+        (0..).zip(&self.lanes).try_for_each(|(id, lane)| self.check_lane(id, lane))?;
+        if self.transfers.len() > MAX_TRANSFERS {
+            return Err(Error::new(Code::TooLarge, format!("schedule: more than {MAX_TRANSFERS} transfers")));
+        }
+        let (mut lane_transfers, mut total) = (0usize, 0u128);
+        for (id, transfer) in interruptible(&self.transfers).enumerate() {
+            let (lanes, bytes) = self.check_transfer(id, transfer)?;
+            total += bytes;
+            if total > u64::MAX as u128 {
+                return Err(Error::new(Code::TooLarge, "schedule: its transfers carry more than 16 EiB together"));
+            }
+            lane_transfers += lanes;
+            if lane_transfers > MAX_LANE_TRANSFERS {
+                let what = format!("schedule: more than {MAX_LANE_TRANSFERS} lane transfers");
+                return Err(Error::new(Code::TooLarge, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks all but lanes and transfers.
+    fn check_header(&self) -> Result<()> {
         Schedule::check_schema(&self.schema)?;
         if self.ranks as usize > MAX_RANKS {
             return bad(format!("it is for {} ranks; at most {MAX_RANKS} are supported", self.ranks));
@@ -131,83 +153,77 @@ impl Schedule {
         if self.endpoint.interfaces == Some(0) {
             return bad("endpoint: interfaces is 0, expected at least 1 or null".into());
         }
-        for (id, lane) in self.lanes.iter().enumerate() {
-            let end = lane.offset.checked_add(lane.bytes);
-            if end.is_none_or(|end| end > self.bytes) {
-                return bad(format!("lane {id} reaches past the end of the buffer"));
-            }
-            if lane.chunks == 0 || lane.chunks > 1 << 40 || lane.chunk_bytes > 1 << 50 {
-                return bad(format!("lane {id} has {} chunks of {} bytes", lane.chunks, lane.chunk_bytes));
-            }
-            if (lane.chunks as u128 - 1) * lane.stride as u128 > 1 << 60 {
-                return bad(format!("lane {id}: {} chunks at stride {} make too many slots", lane.chunks, lane.stride));
-            }
-            let least = lane.payload_per_chunk().min(lane.bytes);
-            if lane.chunk_bytes < least {
-                return bad(format!(
-                    "lane {id}: chunk_bytes is {}, but {} bytes in {} chunks of whole 4-byte elements need {least}",
-                    lane.chunk_bytes, lane.bytes, lane.chunks
-                ));
-            }
-            if lane.chunks > 1 && lane.stride == 0 {
-                return bad(format!("lane {id} has several chunks but stride 0"));
-            }
-            if lane.source >= self.ranks || lane.owner >= self.ranks {
-                return bad(format!("lane {id} names a source or owner that is no rank"));
-            }
+        Ok(())
+    }
+
+    fn check_lane(&self, id: usize, lane: &Lane) -> Result<()> {
+        let end = lane.offset.checked_add(lane.bytes);
+        if end.is_none_or(|end| end > self.bytes) {
+            return bad(format!("lane {id} reaches past the end of the buffer"));
         }
-        if self.transfers.len() > MAX_TRANSFERS {
-            return Err(Error::new(Code::TooLarge, format!("schedule: more than {MAX_TRANSFERS} transfers")));
+        if lane.chunks == 0 || lane.chunks > 1 << 40 || lane.chunk_bytes > 1 << 50 {
+            return bad(format!("lane {id} has {} chunks of {} bytes", lane.chunks, lane.chunk_bytes));
         }
-        let (mut lane_transfers, mut total) = (0usize, 0u128);
-        for (id, transfer) in interruptible(&self.transfers).enumerate() {
-            if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {
-                return bad(format!("transfer {id} goes from rank {} to rank {}", transfer.from, transfer.to));
-            }
-            let (Some(lowest), Some(highest)) = (transfer.payload.iter().next(), transfer.payload.last()) else {
-                return bad(format!("transfer {id} carries no lanes"));
-            };
-            let apart = transfer.payload.windows(2).all(|pair| pair[0].end <= pair[1].start);
-            if !apart || transfer.payload.iter().any(|range| range.is_empty()) {
-                return bad(format!("transfer {id} carries lanes that do not ascend"));
-            }
-            if highest.end as usize > self.lanes.len() {
-                return bad(format!("transfer {id} carries lane {} of {}", highest.end - 1, self.lanes.len()));
-            }
-            let first = &self.lanes[lowest.start as usize];
-            let (mut alike, mut wire, mut lanes) = (true, 0u128, 0);
-            transfer.lanes().map(|lane| &self.lanes[lane]).for_each(|lane| {
-                alike &= (lane.chunks, lane.stride) == (first.chunks, first.stride);
-                wire += u128::from(lane.chunk_bytes);
-                lanes += 1;
-            });
-            if !alike {
-                return bad(format!("transfer {id} carries lanes with different chunk counts or strides"));
-            }
-            if transfer.phase as usize >= self.phases.len() {
-                return bad(format!("transfer {id} is in phase {} of {}", transfer.phase, self.phases.len()));
-            }
-            let exists = |other: &&Dependency| (other.transfer() as usize) < self.transfers.len();
-            if let Some(other) = transfer.dependencies().find(|other| !exists(other)) {
-                return bad(format!("transfer {id} waits for transfer {}, which does not exist", other.transfer()));
-            }
-            if wire * first.chunks as u128 > 1 << 60 {
-                return bad(format!("transfer {id} carries {wire} bytes {} times, more than 1 EiB", first.chunks));
-            }
-            total += wire * first.chunks as u128;
-            if total > u64::MAX as u128 {
-                return Err(Error::new(Code::TooLarge, "schedule: its transfers carry more than 16 EiB together"));
-            }
-            lane_transfers += lanes;
-            if lane_transfers > MAX_LANE_TRANSFERS {
-                return Err(Error::new(
-                    Code::TooLarge,
-                    format!("schedule: more than {MAX_LANE_TRANSFERS} lane transfers"),
-                ));
-            }
+        if (lane.chunks as u128 - 1) * lane.stride as u128 > 1 << 60 {
+            return bad(format!("lane {id}: {} chunks at stride {} make too many slots", lane.chunks, lane.stride));
+        }
+        let least = lane.payload_per_chunk().min(lane.bytes);
+        if lane.chunk_bytes < least {
+            return bad(format!(
+                "lane {id}: chunk_bytes is {}, but {} bytes in {} chunks of whole 4-byte elements need {least}",
+                lane.chunk_bytes, lane.bytes, lane.chunks
+            ));
+        }
+        if lane.chunks > 1 && lane.stride == 0 {
+            return bad(format!("lane {id} has several chunks but stride 0"));
+        }
+        if lane.source >= self.ranks || lane.owner >= self.ranks {
+            return bad(format!("lane {id} names a source or owner that is no rank"));
         }
         Ok(())
     }
+
+    /// Checks a transfer; the number of its lanes and the bytes of all its messages.
+    fn check_transfer(&self, id: usize, transfer: &Transfer) -> Result<(usize, u128)> {
+        if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {
+            return bad(format!("transfer {id} goes from rank {} to rank {}", transfer.from, transfer.to));
+        }
+        let (Some(lowest), Some(highest)) = (transfer.payload.iter().next(), transfer.payload.last()) else {
+            return bad(format!("transfer {id} carries no lanes"));
+        };
+        let apart = transfer.payload.windows(2).all(|pair| pair[0].end <= pair[1].start);
+        if !apart || transfer.payload.iter().any(|range| range.is_empty()) {
+            return bad(format!("transfer {id} carries lanes that do not ascend"));
+        }
+        if highest.end as usize > self.lanes.len() {
+            return bad(format!("transfer {id} carries lane {} of {}", highest.end - 1, self.lanes.len()));
+        }
+        let first = &self.lanes[lowest.start as usize];
+        let (mut alike, mut wire, mut lanes) = (true, 0u128, 0);
+        transfer.lanes().map(|lane| &self.lanes[lane]).for_each(|lane| {
+            alike &= (lane.chunks, lane.stride) == (first.chunks, first.stride);
+            wire += u128::from(lane.chunk_bytes);
+            lanes += 1;
+        });
+        if !alike {
+            return bad(format!("transfer {id} carries lanes with different chunk counts or strides"));
+        }
+        if transfer.phase as usize >= self.phases.len() {
+            return bad(format!("transfer {id} is in phase {} of {}", transfer.phase, self.phases.len()));
+        }
+        let exists = |other: &&Dependency| (other.transfer() as usize) < self.transfers.len();
+        if let Some(other) = transfer.dependencies().find(|other| !exists(other)) {
+            return bad(format!("transfer {id} waits for transfer {}, which does not exist", other.transfer()));
+        }
+        if wire * first.chunks as u128 > 1 << 60 {
+            return bad(format!("transfer {id} carries {wire} bytes {} times, more than 1 EiB", first.chunks));
+        }
+        Ok((lanes, wire * first.chunks as u128))
+    }
+}
+
+fn bad<T>(what: String) -> Result<T> {
+    Err(Error::new(Code::BadFile, format!("schedule: {what}")))
 }
 
 /// The least item that a list has twice.

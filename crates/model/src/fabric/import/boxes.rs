@@ -25,22 +25,18 @@ impl Boxes {
     /// fabric, before memory is taken.
     pub fn join(self, mut imported: Imported) -> Result<Fabric> {
         let ports = std::mem::take(&mut imported.ports);
-        let wrong = |what: String| Err(Error::new(Code::BadSpec, what));
+        let wrong = |what| Err(Error::new(Code::BadSpec, what));
         if ports.is_empty() {
-            return wrong("boxes are joined by the network cards that a topology of NCCL or lstopo names, and this file names none".into());
-        }
-        if self.rail.is_none() && ports.iter().any(|port| matches!(port, Port::Card(_))) {
             return wrong(
-                "the file does not say how fast its network cards are; write for example *4@rails:50/1us".into(),
+                "boxes are joined by the network cards that a topology of NCCL or lstopo names, and this file names none",
             );
         }
-        // The link of a card to what is beyond it becomes that to the rail.
-        let mut beyond: BTreeMap<NodeId, usize> = BTreeMap::new();
-        for (rail, port) in ports.iter().enumerate() {
-            if let Port::Beyond(node) = port {
-                beyond.insert(*node, rail);
-            }
+        if self.rail.is_none() && ports.iter().any(|port| matches!(port, Port::Card(_))) {
+            return wrong("the file does not say how fast its network cards are; write for example *4@rails:50/1us");
         }
+        // The link of a card to what is beyond it becomes that to the rail.
+        let of = |(rail, port): (usize, &Port)| if let Port::Beyond(node) = *port { Some((node, rail)) } else { None };
+        let beyond: BTreeMap<NodeId, usize> = ports.iter().enumerate().filter_map(of).collect();
         for link in &mut imported.fabric.links {
             if [link.from, link.to].iter().any(|end| beyond.contains_key(end)) {
                 link.dimension = LABEL.into();
@@ -52,26 +48,15 @@ impl Boxes {
         let inside = nodes.len() - beyond.len();
         let ranks = nodes.iter().filter(|node| node.rank.is_some()).count();
         let all = |each: usize| each.saturating_mul(self.count);
-        if all(ranks) > MAX_RANKS
-            || all(inside).saturating_add(ports.len()) > MAX_NODES
-            || all(links.len() + 2 * cards) > MAX_LINKS
-        {
-            let what = format!(
-                "{} boxes of {ranks} ranks, {inside} nodes and {} links; at most {MAX_RANKS} ranks, {MAX_NODES} nodes and \
-                 {MAX_LINKS} links in all",
-                self.count,
-                links.len() + 2 * cards
-            );
-            return Err(Error::new(Code::TooLarge, what));
-        }
+        let links_of_box = links.len() + 2 * cards;
+        self.check_size([ranks, inside, links_of_box], ports.len())?;
         let mut joined: Vec<Node> = Vec::with_capacity(all(inside) + ports.len());
         let mut ids = vec![vec![0; nodes.len()]; self.count];
         // Ranks have the lowest numbers.
         for is_rank in [true, false] {
             for (at, ids) in ids.iter_mut().enumerate() {
-                for (id, node) in
-                    (0..).zip(&nodes).filter(|(id, node)| node.rank.is_some() == is_rank && !beyond.contains_key(id))
-                {
+                let is_now = |(id, node): &(NodeId, &Node)| node.rank.is_some() == is_rank && !beyond.contains_key(id);
+                for (id, node) in (0..).zip(&nodes).filter(is_now) {
                     let called = format!("box{at}.{}", node.name);
                     check_name(&called)?;
                     ids[id as usize] = joined.len() as NodeId;
@@ -82,18 +67,16 @@ impl Boxes {
         }
         let first = joined.len() as NodeId;
         joined.extend((0..ports.len()).map(|rail| Node::switch(format!("rail{rail}"), [])));
-        let mut all_links = Vec::with_capacity(all(links.len() + 2 * cards));
+        let mut all_links = Vec::with_capacity(all(links_of_box));
         for ids in &mut ids {
             beyond.iter().for_each(|(&node, &rail)| ids[node as usize] = first + rail as NodeId);
             let moved = |link: &Link| Link { from: ids[link.from as usize], to: ids[link.to as usize], ..link.clone() };
             all_links.extend(links.iter().map(moved));
-            for (rail, port) in (first..).zip(&ports) {
-                if let Port::Card(card) = *port {
-                    let mut link = Link::new(ids[card as usize], rail, LABEL);
-                    self.set(&mut link);
-                    all_links.extend([link.clone(), link.reversed()]);
-                }
-            }
+            let cards = (first..).zip(&ports).filter_map(|(rail, port)| match *port {
+                Port::Card(card) => Some(self.to_rail(ids[card as usize], rail)),
+                Port::Beyond(_) => None,
+            });
+            all_links.extend(cards.flatten());
         }
         let mut fabric = Fabric::new(name, Shape::Graph, joined, all_links)?;
         fabric.notes.0 = notes.0.into_iter().map(|note| format!("of each box: {note}")).collect();
@@ -101,6 +84,28 @@ impl Boxes {
         Ok(fabric)
     }
 
+    /// Refuses too many of boxes of so many ranks, nodes and links, with their rails.
+    fn check_size(self, [ranks, inside, links]: [usize; 3], rails: usize) -> Result<()> {
+        let all = |each: usize| each.saturating_mul(self.count);
+        if all(ranks) <= MAX_RANKS && all(inside).saturating_add(rails) <= MAX_NODES && all(links) <= MAX_LINKS {
+            return Ok(());
+        }
+        let what = format!(
+            "{} boxes of {ranks} ranks, {inside} nodes and {links} links; at most {MAX_RANKS} ranks, {MAX_NODES} nodes and \
+             {MAX_LINKS} links in all",
+            self.count
+        );
+        Err(Error::new(Code::TooLarge, what))
+    }
+
+    /// Links of a card to its rail and back.
+    fn to_rail(self, card: NodeId, rail: NodeId) -> [Link; 2] {
+        let mut link = Link::new(card, rail, LABEL);
+        self.set(&mut link);
+        [link.clone(), link.reversed()]
+    }
+
+    /// Sets what joins a card to its rail, where that is given.
     fn set(self, link: &mut Link) {
         if let Some((rate, latency)) = self.rail {
             (link.rate, link.latency) = (Some(rate), latency.or(link.latency));

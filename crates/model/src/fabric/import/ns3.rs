@@ -42,7 +42,7 @@ impl<'t> Words<'t> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum Ns3Node {
     Host,
     NvSwitch,
     Switch,
@@ -72,49 +72,27 @@ pub fn read(text: &str) -> Result<Draft> {
             words.wrong("more words than nodes, GPUs of a server, NVSwitches, switches, links and the kind of GPU")
         );
     }
-    let mut kinds = vec![Kind::Host; nodes];
+    let mut kinds = vec![Ns3Node::Host; nodes];
     for at in 0..nvswitches + switches {
         let id = words.number("number of a switch", nodes)?;
-        if kinds[id] != Kind::Host {
+        if kinds[id] != Ns3Node::Host {
             return Err(words.wrong(format!("switch {id} is there twice")));
         }
-        kinds[id] = if at < nvswitches { Kind::NvSwitch } else { Kind::Switch };
+        kinds[id] = if at < nvswitches { Ns3Node::NvSwitch } else { Ns3Node::Switch };
     }
     let mut draft = Draft::default();
     for (id, kind) in kinds.iter().enumerate() {
         let name = match kind {
-            Kind::Host if is_simai => "gpu",
-            Kind::Host => "host",
-            Kind::NvSwitch => "nvswitch",
-            Kind::Switch => "switch",
+            Ns3Node::Host if is_simai => "gpu",
+            Ns3Node::Host => "host",
+            Ns3Node::NvSwitch => "nvswitch",
+            Ns3Node::Switch => "switch",
         };
-        draft.node(&format!("{name}{id}"), *kind == Kind::Host)?;
+        draft.node(&format!("{name}{id}"), *kind == Ns3Node::Host)?;
     }
     let mut lossy = 0;
     for _ in 0..links {
-        let (from, to) = (words.number("node", nodes)?, words.number("node", nodes)?);
-        let rate = words.next("rate")?;
-        let rate = rates::gb_per_s(rate)
-            .ok_or_else(|| words.wrong(format!("rate '{}'; write for example 400Gbps", clip(rate))))?;
-        let latency = words.next("latency")?;
-        let latency = rates::nanoseconds(latency)
-            .ok_or_else(|| words.wrong(format!("latency '{}'; write for example 0.0005ms", clip(latency))))?;
-        let lost = words.next("share of lost packets")?;
-        match lost.parse() {
-            Ok(share) if (0.0..=1.0).contains(&share) => lossy += usize::from(share > 0.0),
-            _ => return Err(words.wrong(format!("share of lost packets '{}' is not 0 to 1", clip(lost)))),
-        }
-        if from == to {
-            return Err(words.wrong(format!("a link joins node {from} to itself")));
-        }
-        let inside = [from, to].iter().any(|&end| kinds[end] == Kind::NvSwitch);
-        let first = draft.links.len();
-        let label = if inside { "nvlink" } else { "net" };
-        draft
-            .both(from as NodeId, to as NodeId, label, Said::Rate(rate))
-            .map_err(|error| words.wrong(error.message))?;
-        let latency = link::latency(latency).map_err(|error| words.wrong(error.message))?;
-        draft.links[first..].iter_mut().for_each(|link| link.latency = Some(latency));
+        lossy += usize::from(read_link(&mut words, &kinds, &mut draft)?);
     }
     if let Some((line, word)) = words.words.next() {
         words.line = line;
@@ -124,4 +102,31 @@ pub fn read(text: &str) -> Result<Draft> {
         draft.note(format!("{lossy} links lose packets in the file, which is not modelled"));
     }
     Ok(draft)
+}
+
+/// Reads a link; whether it loses packets.
+fn read_link(words: &mut Words, kinds: &[Ns3Node], draft: &mut Draft) -> Result<bool> {
+    let nodes = kinds.len();
+    let (from, to) = (words.number("node", nodes)?, words.number("node", nodes)?);
+    let rate = words.next("rate")?;
+    let rate = rates::gb_per_s(rate)
+        .ok_or_else(|| words.wrong(format!("rate '{}'; write for example 400Gbps", clip(rate))))?;
+    let latency = words.next("latency")?;
+    let latency = rates::nanoseconds(latency)
+        .ok_or_else(|| words.wrong(format!("latency '{}'; write for example 0.0005ms", clip(latency))))?;
+    let lost = words.next("share of lost packets")?;
+    let is_lossy = match lost.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => share > 0.0,
+        _ => return Err(words.wrong(format!("share of lost packets '{}' is not 0 to 1", clip(lost)))),
+    };
+    if from == to {
+        return Err(words.wrong(format!("a link joins node {from} to itself")));
+    }
+    let inside = [from, to].iter().any(|&end| kinds[end] == Ns3Node::NvSwitch);
+    let first = draft.links.len();
+    let label = if inside { "nvlink" } else { "net" };
+    draft.both(from as NodeId, to as NodeId, label, Said::Rate(rate)).map_err(|error| words.wrong(error.message))?;
+    let latency = link::latency(latency).map_err(|error| words.wrong(error.message))?;
+    draft.links[first..].iter_mut().for_each(|link| link.latency = Some(latency));
+    Ok(is_lossy)
 }

@@ -32,6 +32,22 @@ struct Open {
     anchor: usize,
 }
 
+impl Open {
+    /// Adds an item, or the value of the key that came before.
+    fn add(&mut self, item: Rc<Value>) -> Result<()> {
+        match (&mut self.value.content, self.key.take()) {
+            (Content::List(list), _) => list.push(item),
+            (Content::Map(map), Some(key)) if map.iter().any(|(other, _)| *other == key) => {
+                return Err(bad(format!("key '{}' is there twice", clip(&key))));
+            }
+            (Content::Map(map), Some(key)) => map.push((key, item)),
+            (Content::Map(_), None) => return Err(bad("a key that is no text")),
+            (Content::Text(_), _) => unreachable!("only lists and maps are open"),
+        }
+        Ok(())
+    }
+}
+
 impl Value {
     /// The first document of a text.
     ///
@@ -88,15 +104,7 @@ impl Value {
             };
             match open.last_mut() {
                 None => return Ok(closed),
-                Some(Open { value: Value { content: Content::List(list), .. }, .. }) => list.push(closed),
-                Some(Open { value: Value { content: Content::Map(map), .. }, key, .. }) => match key.take() {
-                    Some(key) if map.iter().any(|(other, _)| *other == key) => {
-                        return Err(place(bad(format!("key '{}' is there twice", clip(&key)))));
-                    }
-                    Some(key) => map.push((key, closed)),
-                    None => return Err(place(bad("a key that is no text"))),
-                },
-                Some(_) => unreachable!("only lists and maps are open"),
+                Some(parent) => parent.add(closed).map_err(place)?,
             }
         }
         Err(bad("there is no document"))
