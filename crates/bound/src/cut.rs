@@ -58,6 +58,9 @@ pub(super) fn cut(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Cut 
 /// "ForestColl", 2024), but from each site towards the sites before it in [`spread`] order. Sets
 /// whose first site is `v` are tested together; all sites before `v` are then outside, and flows to them are short.
 fn worst_cut(fabric: &Fabric, capacities: &Capacities, task: &Task, reversed: bool, wanted: &[u128]) -> Cut {
+    if task.sites.len() == 1 {
+        return Cut::NONE;
+    }
     let nodes = fabric.nodes.len();
     let sink = nodes as NodeId;
     let total: u128 = wanted.iter().sum();
@@ -74,15 +77,11 @@ fn worst_cut(fabric: &Fabric, capacities: &Capacities, task: &Task, reversed: bo
     edges.sort_by_key(|edge| edge.1.reverse_bits());
     let sinks = sites().map(|site| (node(site), sink, 0));
     let mut network = FlowNetwork::new(nodes + 1, &sinks.chain(edges.iter().copied()).collect::<Vec<_>>());
-
-    if sites().len() == 1 {
-        return Cut::NONE;
-    }
     let mut worst = Cut::NONE;
     for site in sites() {
-        let alone = Load { bytes: total - wanted[site], capacity: leaving[node(site) as usize] };
-        if alone.exceeds(worst.load) {
-            worst = Cut { load: alone, inside: vec![node(site)], entering: reversed };
+        let load = Load { bytes: total - wanted[site], capacity: leaving[node(site) as usize] };
+        if load.exceeds(worst.load) {
+            worst = Cut { load, inside: vec![node(site)], entering: reversed };
         }
     }
     // A set A is worse than the ratio bytes/capacity if bytes * leaving(A) + capacity * wanted(A) < capacity * total.

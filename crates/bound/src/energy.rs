@@ -106,22 +106,25 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
     };
     let adds = matches!(task.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
     let sums = if adds { bytes * (task.ranks() - 1) * of(system.energy.reduction_aj_per_byte) } else { 0 };
-    // An engine reads what is added or sent, and writes back what it has received.
-    let (count, shards) = (own.len() as u128, || task.sites.iter().map(|site| bytes - site.shards).sum::<u128>());
-    let loaded = match task.kind {
-        _ if !matches!(system.endpoint, Endpoint::Ace(_)) || own.len() < 2 => 0,
+    let loaded =
+        if matches!(system.endpoint, Endpoint::Ace(_)) { loaded(task, own.len()) * (memory + sram) } else { 0 };
+    moved + sums + loaded
+}
+
+/// Bytes that engines of `own` ranks read, since they are added or sent, and write back, since they were received.
+fn loaded(task: &Task, own: usize) -> u128 {
+    let (count, bytes) = (own as u128, u128::from(task.bytes));
+    let shards = || task.sites.iter().map(|site| bytes - site.shards).sum::<u128>();
+    match task.kind {
+        _ if own < 2 => 0,
         Kind::AllReduce => 2 * count * bytes,
         Kind::ReduceScatter | Kind::Reduce => (count + 1) * bytes,
         Kind::AllGather => bytes + shards(),
         Kind::Broadcast => count * bytes,
         Kind::AllToAll if task.has_matrix() => {
-            2 * (0..own.len())
-                .flat_map(|from| (0..own.len()).map(move |to| (from, to)))
-                .map(|(from, to)| task.between(from, to))
-                .sum::<u128>()
+            let to_all = |from| (0..own).map(move |to| task.between(from, to)).sum::<u128>();
+            2 * (0..own).map(to_all).sum::<u128>()
         }
         Kind::AllToAll => 2 * shards(),
-    };
-    let loaded = loaded * (memory + sram);
-    moved + sums + loaded
+    }
 }
