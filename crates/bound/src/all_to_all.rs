@@ -31,7 +31,7 @@ const PATIENCE: usize = 32;
 /// O(links log nodes) for boxes and for each set that is grown, [`MOVES`] for each that is refined, both fewer in large
 /// fabrics; with switches, two maximum flows for every site and every refined set, most of them local.
 pub(super) fn all_to_all(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Cut {
-    let graph = Graph::new(fabric, capacities, task);
+    let graph = LinkedNodes::new(fabric, capacities, task);
     let mut cut = match graph.nodes.len() {
         _ if task.sites.len() == 1 => Cut::NONE,
         ..=FEW_NODES => graph.worst_of_all(),
@@ -56,7 +56,7 @@ struct Weight {
 }
 
 /// The nodes that have links, renumbered.
-struct Graph {
+struct LinkedNodes {
     nodes: Vec<NodeId>,
     weights: Vec<Weight>,
     links: Vec<(u32, u32, u128)>,
@@ -68,8 +68,8 @@ struct Graph {
     bytes: u128,
 }
 
-impl Graph {
-    fn new(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Graph {
+impl LinkedNodes {
+    fn new(fabric: &Fabric, capacities: &Capacities, task: &Task) -> LinkedNodes {
         let mut weights = vec![Weight::default(); fabric.nodes.len()];
         for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
             weights[link.from as usize].leaving += capacity;
@@ -105,7 +105,7 @@ impl Graph {
             }
             partners
         });
-        Graph { nodes, weights, links, neighbours, partners, ranks: task.ranks(), bytes: task.bytes as u128 }
+        LinkedNodes { nodes, weights, links, neighbours, partners, ranks: task.ranks(), bytes: task.bytes as u128 }
     }
 
     /// Loads of AllToAll on the links that leave a side, and on those that enter it.
@@ -133,7 +133,7 @@ impl Graph {
 
     /// Over all sets without the last node, each a move from that before.
     fn worst_of_all(&self) -> Cut {
-        let mut side = Side::empty(self);
+        let mut side = CutSide::empty(self);
         let mut worst = (Load::NONE, 0, Weight::default());
         for step in 1u32..1 << (self.nodes.len() - 1) {
             side.flip(step.trailing_zeros());
@@ -156,7 +156,7 @@ impl Graph {
         let mut found = self.boxes(&(0..dimensions).map(along).collect::<Vec<_>>());
         found.extend(self.boxes(&[(0..count).map(|node| node as f64).collect()]));
         let seeds = spread(count as u32).into_iter().take((GROWTH / self.links.len()).clamp(1, SETS));
-        found.extend(seeds.map(|seed| Side::empty(self).sweep(&self.grown(seed))));
+        found.extend(seeds.map(|seed| CutSide::empty(self).sweep(&self.grown(seed))));
         found.sort_by(|a, b| match (a.0.exceeds(b.0), b.0.exceeds(a.0)) {
             (true, _) => Ordering::Less,
             (_, true) => Ordering::Greater,
@@ -169,7 +169,7 @@ impl Graph {
         let mut cuts = (count > task.sites.len())
             .then(|| [false, true].map(|reversed| LeastCuts::new(count, &self.links, sites.clone(), reversed)));
         let mut worst = Cut::NONE;
-        let mut look = |side: &Side| {
+        let mut look = |side: &CutSide| {
             let sum = match &mut cuts {
                 None => side.sum,
                 // Whatever the side of the switches.
@@ -183,14 +183,14 @@ impl Graph {
                 worst = self.cut(sum, |node| side.inside[node as usize]);
             }
         };
-        let mut side = Side::empty(self);
+        let mut side = CutSide::empty(self);
         for &site in &sites {
             side.flip(site);
             look(&side);
             side.flip(site);
         }
         for (_, nodes) in found {
-            let mut side = Side::empty(self);
+            let mut side = CutSide::empty(self);
             nodes.into_iter().for_each(|node| side.flip(node));
             side.refine();
             look(&side);
@@ -202,7 +202,7 @@ impl Graph {
     /// widest dimension gives. `places` has the place of every node along each dimension.
     fn boxes(&self, places: &[Vec<f64>]) -> Vec<(Load, Vec<u32>)> {
         let mut found = Vec::new();
-        let mut side = Side::empty(self);
+        let mut side = CutSide::empty(self);
         let mut parts: Vec<Vec<u32>> = vec![(0..self.nodes.len() as u32).collect()];
         while let Some(part) = parts.pop() {
             let at = |node: u32, dimension: usize| places[dimension][node as usize];
@@ -250,8 +250,8 @@ impl Graph {
 }
 
 /// A set of nodes, one side of a cut.
-struct Side<'a> {
-    graph: &'a Graph,
+struct CutSide<'a> {
+    graph: &'a LinkedNodes,
     inside: Vec<bool>,
     /// Capacity of the links between every node and the set.
     joined: Vec<u128>,
@@ -260,11 +260,11 @@ struct Side<'a> {
     sum: Weight,
 }
 
-impl<'a> Side<'a> {
-    fn empty(graph: &'a Graph) -> Side<'a> {
+impl<'a> CutSide<'a> {
+    fn empty(graph: &'a LinkedNodes) -> CutSide<'a> {
         let count = graph.nodes.len();
         let (joined, exchanged) = (vec![0; count], vec![0; count]);
-        Side { graph, inside: vec![false; count], joined, exchanged, sum: Weight::default() }
+        CutSide { graph, inside: vec![false; count], joined, exchanged, sum: Weight::default() }
     }
 
     fn load(&self) -> Load {
@@ -396,7 +396,7 @@ mod tests {
             let fabric = fabric(&mut random);
             let capacities = Capacities::new(&fabric, &System::preset("generic").unwrap());
             let task = Task::new(&fabric, Collective::new(Kind::AllToAll), 1 << 20);
-            let graph = Graph::new(&fabric, &capacities, &task);
+            let graph = LinkedNodes::new(&fabric, &capacities, &task);
             let (found, worst) = (graph.search(&fabric, &task).load, graph.worst_of_all().load);
             assert!(!found.exceeds(worst));
             missed += u32::from(worst.exceeds(found));

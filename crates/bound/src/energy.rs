@@ -6,7 +6,7 @@
 //! rank, or from one. Those by then join all ranks, as those of the other collectives do: together they cost at least
 //! the minimum spanning tree of cheapest paths.
 
-use super::paths::{Paths, UNREACHABLE};
+use super::paths::{CheapestPaths, UNREACHABLE};
 use super::task::Task;
 use antiphon_model::collective::Kind;
 use antiphon_model::energy::Attojoules;
@@ -14,7 +14,7 @@ use antiphon_model::fabric::{Fabric, Link, NodeId};
 use antiphon_model::system::{Endpoint, System};
 
 /// The cheapest messages among ranks that take part.
-struct Ways {
+struct CheapestMessages {
     /// By site: the cheapest message from it, and to it.
     least: Vec<[Attojoules; 2]>,
     /// Their sums.
@@ -24,7 +24,7 @@ struct Ways {
     tree: Attojoules,
 }
 
-impl Ways {
+impl CheapestMessages {
     /// O(sites (links + sites)), with a logarithm where links differ.
     fn new(
         fabric: &Fabric,
@@ -32,8 +32,8 @@ impl Ways {
         message: Attojoules,
         own: &[NodeId],
         helpers: &[NodeId],
-    ) -> Ways {
-        let paths = [true, false].map(|reversed| Paths::new(fabric, reversed, &byte));
+    ) -> CheapestMessages {
+        let paths = [true, false].map(|reversed| CheapestPaths::new(fabric, reversed, &byte));
         let mut least = vec![[Attojoules::MAX; 2]; own.len()];
         // Prim: what joins each site to the tree so far.
         let (mut joins, mut tree) = (vec![Attojoules::MAX; own.len()], 0);
@@ -55,7 +55,7 @@ impl Ways {
             }
         }
         let all = [0, 1].map(|part| least.iter().map(|own| own[part]).fold(0, Attojoules::saturating_add));
-        Ways { least, all, tree: if helpers.is_empty() { tree } else { 0 } }
+        CheapestMessages { least, all, tree: if helpers.is_empty() { tree } else { 0 } }
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
     let message = router + 2 * of(system.energy.interface_aj_per_byte) + ends;
     let bytes = u128::from(task.bytes);
     let own: Vec<NodeId> = task.sites.iter().map(|site| site.node).collect();
-    let ways = Ways::new(fabric, byte, message, &own, &task.helpers);
+    let ways = CheapestMessages::new(fabric, byte, message, &own, &task.helpers);
     let tree = |shard: u128, part: usize, own: [Attojoules; 2]| shard * ways.tree.max(ways.all[part] - own[part]);
     let owned = |part: usize| {
         let sites = task.sites.iter().zip(&ways.least);
@@ -94,7 +94,7 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
             Kind::Reduce => tree(bytes, 0, ways.least[task.root]),
             Kind::Broadcast => tree(bytes, 1, ways.least[task.root]),
             Kind::AllToAll => {
-                let paths = Paths::new(fabric, false, byte);
+                let paths = CheapestPaths::new(fabric, false, byte);
                 let from = |from: usize| -> Attojoules {
                     let cost = paths.from(own[from]);
                     let others = (0..own.len()).filter(|&to| to != from);

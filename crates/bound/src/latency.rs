@@ -1,6 +1,6 @@
 //! The latency bound: the smallest packet between the farthest ranks that must communicate.
 
-use super::paths::Paths;
+use super::paths::CheapestPaths;
 use super::task::Task;
 use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
@@ -45,7 +45,7 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task, fidelity: O
     let alone = |link: &Link| system.flit_ticks(link, BITS);
     let flit = |link: &Link| parallel.get(&(link.from, link.to)).copied().unwrap_or_else(|| alone(link));
     let hop = |link: &Link| system.latency_of(link).saturating_add(picos(flit(link), of_head));
-    let paths = Paths::new(fabric, reversed, hop);
+    let paths = CheapestPaths::new(fabric, reversed, hop);
     let farthest = |&start: &usize| {
         let time = paths.from(task.sites[start].node);
         let ends = ends.iter().filter(|&&end| !task.has_matrix() || task.between(start, end) > 0);

@@ -24,7 +24,7 @@ mod volume;
 
 pub use certified::{Certified, busiest_ps, certificate, certified};
 pub use limit::Limit;
-pub use strength::{Edge, Strength, edges_both_ways, strength, strength_of, symmetric_edges};
+pub use strength::{RankEdge, Strength, edges_both_ways, strength, strength_of, symmetric_edges};
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{MAX_BYTES, Picos};

@@ -12,7 +12,7 @@ use antiphon_base::watch::checkpoint;
 pub(super) struct FlowNetwork {
     /// Arcs of node `v` are `first[v]..first[v + 1]`.
     first: Vec<u32>,
-    arcs: Vec<Arc>,
+    arcs: Vec<FlowArc>,
     /// Arc of every edge, as given.
     of_edge: Vec<u32>,
     /// Arcs whose flow has changed since the last reset, each once.
@@ -24,7 +24,7 @@ pub(super) struct FlowNetwork {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Arc {
+struct FlowArc {
     to: u32,
     twin: u32,
     touched: bool,
@@ -60,13 +60,13 @@ impl FlowNetwork {
             free[node as usize] += 1;
             free[node as usize] - 1
         };
-        let blank = Arc { to: 0, twin: 0, touched: false, capacity: 0, residual: 0 };
+        let blank = FlowArc { to: 0, twin: 0, touched: false, capacity: 0, residual: 0 };
         let mut arcs = vec![blank; 2 * edges.len()];
         let mut of_edge = Vec::with_capacity(edges.len());
         for &(from, to, capacity) in edges {
             let (forward, backward) = (take(from), take(to));
-            arcs[forward as usize] = Arc { to, twin: backward, capacity, residual: capacity, ..blank };
-            arcs[backward as usize] = Arc { to: from, twin: forward, ..blank };
+            arcs[forward as usize] = FlowArc { to, twin: backward, capacity, residual: capacity, ..blank };
+            arcs[backward as usize] = FlowArc { to: from, twin: forward, ..blank };
             of_edge.push(forward);
         }
         FlowNetwork {

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 pub(super) const UNREACHABLE: u64 = u64::MAX;
 
 /// A fabric's links with a cost each, in one direction or the other.
-pub(super) struct Paths {
+pub(super) struct CheapestPaths {
     /// Arcs of node `v` are `first[v]..first[v + 1]`.
     first: Vec<usize>,
     arcs: Vec<(NodeId, u64)>,
@@ -17,14 +17,14 @@ pub(super) struct Paths {
     uniform: Option<u64>,
 }
 
-impl Paths {
+impl CheapestPaths {
     /// Paths along the links, or against them if `reversed`. O(nodes + links).
-    pub fn new(fabric: &Fabric, reversed: bool, cost: impl Fn(&Link) -> u64) -> Paths {
-        Paths::of_costs(fabric, reversed, &fabric.links.iter().map(cost).collect::<Vec<_>>())
+    pub fn new(fabric: &Fabric, reversed: bool, cost: impl Fn(&Link) -> u64) -> CheapestPaths {
+        CheapestPaths::of_costs(fabric, reversed, &fabric.links.iter().map(cost).collect::<Vec<_>>())
     }
 
     /// [`Self::new`] from the cost of every link.
-    pub fn of_costs(fabric: &Fabric, reversed: bool, costs: &[u64]) -> Paths {
+    pub fn of_costs(fabric: &Fabric, reversed: bool, costs: &[u64]) -> CheapestPaths {
         let ends = |link: &Link| {
             if reversed { (link.to, link.from) } else { (link.from, link.to) }
         };
@@ -43,7 +43,7 @@ impl Paths {
             free[from as usize] += 1;
         }
         let uniform = arcs.first().map(|arc| arc.1).filter(|&cost| arcs.iter().all(|arc| arc.1 == cost));
-        Paths { first, arcs, uniform }
+        CheapestPaths { first, arcs, uniform }
     }
 
     /// Cost of the cheapest path from `source` to every node. O(links) if all costs are equal, otherwise
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn hops_and_costs() {
         let fabric = grid("t", DimensionShape::Line, &[2, 3]).unwrap();
-        assert_eq!(Paths::new(&fabric, false, |_| 2).from(0), [0, 2, 4, 2, 4, 6]);
+        assert_eq!(CheapestPaths::new(&fabric, false, |_| 2).from(0), [0, 2, 4, 2, 4, 6]);
         // Links into node 1 are dear: forwards around it, backwards from it.
         let cost = |link: &Link| if link.to == 1 { 10 } else { 1 };
-        assert_eq!(Paths::new(&fabric, false, cost).from(0), [0, 10, 4, 1, 2, 3]);
-        assert_eq!(Paths::new(&fabric, true, cost).from(1), [10, 0, 10, 11, 10, 11]);
+        assert_eq!(CheapestPaths::new(&fabric, false, cost).from(0), [0, 10, 4, 1, 2, 3]);
+        assert_eq!(CheapestPaths::new(&fabric, true, cost).from(1), [10, 0, 10, 11, 10, 11]);
     }
 }

@@ -7,7 +7,7 @@
 
 use super::capacity::{Capacities, Load};
 use super::gossip::gossip;
-use super::paths::{Paths, UNREACHABLE};
+use super::paths::{CheapestPaths, UNREACHABLE};
 use super::task::Task;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::checkpoint;
@@ -35,7 +35,7 @@ pub(super) fn load(fabric: &Fabric, capacities: &Capacities, task: &Task, certif
     let groups = groups(fabric, task, &prices);
     // What is summed goes towards the root: the same against the links.
     let reversed = matches!(task.kind, Kind::ReduceScatter | Kind::Reduce);
-    let paths = Paths::of_costs(fabric, reversed, &prices);
+    let paths = CheapestPaths::of_costs(fabric, reversed, &prices);
     let way = |group: &Vec<usize>| {
         let cost = paths.from(task.sites[group[0]].node);
         groups.iter().map(|to| cost[task.sites[to[0]].node as usize]).collect::<Vec<u64>>()

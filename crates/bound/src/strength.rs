@@ -31,7 +31,7 @@ pub struct Strength {
 }
 
 /// Neighbouring ranks and the capacity of all links between them, one direction.
-pub type Edge = (u32, u32, u128);
+pub type RankEdge = (u32, u32, u128);
 
 /// The strength of a fabric; `None` unless [`symmetric_edges`] has its edges.
 pub fn strength(fabric: &Fabric, system: &System) -> Option<Strength> {
@@ -39,14 +39,14 @@ pub fn strength(fabric: &Fabric, system: &System) -> Option<Strength> {
 }
 
 /// The strength of a connected graph of `nodes` nodes, at least 2.
-pub fn strength_of(nodes: usize, edges: &[Edge]) -> Strength {
+pub fn strength_of(nodes: usize, edges: &[RankEdge]) -> Strength {
     // Below, a node's number is its place in this order.
     let place = places(nodes);
-    let placed = |&(a, b, capacity): &Edge| {
+    let placed = |&(a, b, capacity): &RankEdge| {
         let (a, b) = (place[a as usize], place[b as usize]);
         (a.max(b), a.min(b), capacity)
     };
-    let mut arcs: Vec<Edge> = edges.iter().map(placed).collect();
+    let mut arcs: Vec<RankEdge> = edges.iter().map(placed).collect();
     arcs.sort_unstable();
     let best = Cuts { sites: nodes, arcs, drains: vec![], excess: 0 }.weakest();
     let part_of = number(place.into_iter().map(|at| best.part_of[at as usize]).collect()).0;
@@ -96,7 +96,7 @@ fn places(nodes: usize) -> Vec<NodeId> {
 
 /// The edges of a fabric, parallel links merged, in a unit of their own (1 if all are alike); `None` if a node that is
 /// no rank has links, or two ranks are not joined equally fast both ways.
-pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<Edge>> {
+pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<RankEdge>> {
     let joined = joined(fabric, system);
     let links: usize = joined.values().flatten().map(Vec::len).sum();
     let edge = |(&(low, high), [there, back]): (&(u32, u32), &[Vec<u128>; 2])| {
@@ -108,7 +108,7 @@ pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<Edge>> {
 
 /// The ranks that links join both ways, as edges of the lower of the two rates in a unit of their own, and the capacities of the
 /// links that each merges: those of one direction, and of the other. Other links and nodes are left out.
-pub fn edges_both_ways(fabric: &Fabric, system: &System) -> (Vec<Edge>, Vec<[Vec<u128>; 2]>) {
+pub fn edges_both_ways(fabric: &Fabric, system: &System) -> (Vec<RankEdge>, Vec<[Vec<u128>; 2]>) {
     let joined = joined(fabric, system).into_iter().filter(|(_, [there, back])| !there.is_empty() && !back.is_empty());
     let edge = |((low, high), links): ((u32, u32), [Vec<u128>; 2])| {
         let least = links.each_ref().map(|links| links.iter().sum::<u128>());
@@ -151,7 +151,7 @@ fn number(labels: Vec<u32>) -> (Vec<u32>, u32) {
 struct Cuts {
     sites: usize,
     /// Arcs from sites to lower ones and to switches, and between switches. Switches are numbered after the sites.
-    arcs: Vec<Edge>,
+    arcs: Vec<RankEdge>,
     /// What putting each switch into the set costs.
     drains: Vec<u128>,
     /// By how much this is too much, summed over all parts of any partition.

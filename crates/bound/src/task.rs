@@ -1,6 +1,6 @@
 //! What a bound is about besides links: which data start and end where.
 
-use super::paths::{Paths, UNREACHABLE};
+use super::paths::{CheapestPaths, UNREACHABLE};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
 use antiphon_model::collective::{Collective, Data, Kind, Matrix, shard};
@@ -66,7 +66,7 @@ impl Task {
         let root = schedule.node_of(fabric, root);
         let task = Task::of_nodes(fabric, kind, schedule.data(), &nodes(false), root, &nodes(true));
         for reversed in [false, true].into_iter().filter(|_| !schedule.placement.is_empty()) {
-            let hops = Paths::new(fabric, reversed, |_| 1).from(task.sites[0].node);
+            let hops = CheapestPaths::new(fabric, reversed, |_| 1).from(task.sites[0].node);
             if let Some(lost) = task.sites.iter().find(|site| hops[site.node as usize] == UNREACHABLE) {
                 return bad(format!(
                     "no path joins nodes {} and {}, where it places ranks",

@@ -420,7 +420,7 @@ fn cut_by_force(fabric: &Fabric, capacities: &Capacities, collective: Collective
 fn crosses_again(fabric: &Fabric, Limit { links, part_of, .. }: &Limit) -> bool {
     let mut crossings = vec![0; fabric.links.len()];
     links.iter().for_each(|&link| crossings[link as usize] = 1);
-    let crossings = paths::Paths::of_costs(fabric, false, &crossings);
+    let crossings = paths::CheapestPaths::of_costs(fabric, false, &crossings);
     let ranks = || (0..).zip(part_of);
     let crosses_again = |(from, side): (u32, &u32)| {
         let crossed = crossings.from(fabric.node_of_rank(from));
@@ -436,7 +436,7 @@ fn naive(fabric: &Fabric, system: &System, collective: Collective, data: &Data) 
         let packets = system.packets(bytes);
         let flits = packets.count * packets.flits;
         let hop = |link: &Link| system.latency_of(link) + flits * system.flit_time(link);
-        let path = paths::Paths::new(fabric, false, hop).from(fabric.node_of_rank(from));
+        let path = paths::CheapestPaths::new(fabric, false, hop).from(fabric.node_of_rank(from));
         let handed = u128::from(system.hand_off());
         if bytes == 0 { 0 } else { path[fabric.node_of_rank(to) as usize] as u128 + handed }
     };
@@ -568,7 +568,7 @@ proptest! {
         let task = Task::new(&fabric, collective, matrix.clone());
         let found = cut::cut(&fabric, &capacities, &task);
         prop_assert_eq!(found.load.reduced(), matrix_cut_by_force(&fabric, &capacities, &matrix).reduced());
-        let hops = paths::Paths::new(&fabric, false, |_| 1);
+        let hops = paths::CheapestPaths::new(&fabric, false, |_| 1);
         let mut volume = 0;
         for from in 0..fabric.ranks() {
             let hops = hops.from(fabric.node_of_rank(from as u32));

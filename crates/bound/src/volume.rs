@@ -1,7 +1,7 @@
 //! The volume bound: bytes times links all schedules must cross, over the rate of all links.
 
 use super::capacity::{Capacities, Load};
-use super::paths::Paths;
+use super::paths::CheapestPaths;
 use super::task::Task;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Fabric;
@@ -23,7 +23,7 @@ pub(super) fn volume(fabric: &Fabric, capacities: &Capacities, task: &Task) -> L
 
 /// Bytes times hops over all pairs of ranks.
 fn all_to_all(fabric: &Fabric, task: &Task) -> u128 {
-    let hops = Paths::new(fabric, true, |_| 1);
+    let hops = CheapestPaths::new(fabric, true, |_| 1);
     let into = |to: usize| {
         let distance = hops.from(task.sites[to].node);
         let from = |from: usize| task.between(from, to) * distance[task.sites[from].node as usize] as u128;

@@ -3,7 +3,7 @@
 use super::text;
 use antiphon_base::error::Result;
 use antiphon_base::watch::interruptible;
-use antiphon_model::fabric::aries::{Configured, Ports, is_bypass};
+use antiphon_model::fabric::aries::{BypassPorts, Configured, is_bypass};
 use antiphon_model::fabric::{Fabric, Link};
 use antiphon_model::schedule::Schedule;
 
@@ -65,9 +65,11 @@ fn check_links(configured: &Configured, links: Vec<&Link>) -> Result<()> {
             routers[node as usize][direction][2 * dimension + usize::from(plus)] += 1;
         }
         let short = |[y_minus, y_plus, x_minus, x_plus]: [u32; 4]| match aries.ports {
-            Ports::Any => (y_minus + y_plus + x_minus + x_plus > 4).then_some("4 ports"),
-            Ports::Facing => (y_minus + x_minus > 2 || y_plus + x_plus > 2).then_some("2 ports on a side"),
-            Ports::Own => [y_minus, y_plus, x_minus, x_plus].iter().any(|&links| links > 1).then_some("1 port a way"),
+            BypassPorts::Any => (y_minus + y_plus + x_minus + x_plus > 4).then_some("4 ports"),
+            BypassPorts::Facing => (y_minus + x_minus > 2 || y_plus + x_plus > 2).then_some("2 ports on a side"),
+            BypassPorts::Own => {
+                [y_minus, y_plus, x_minus, x_plus].iter().any(|&links| links > 1).then_some("1 port a way")
+            }
         };
         let name = format!("{} {}>{}", link.dimension, link.from, link.to);
         for (direction, node) in [link.from, link.to].into_iter().enumerate() {
@@ -145,7 +147,7 @@ mod tests {
         });
         assert_has(&twice, &["1 wire(s) that way, one too few for y-bypass"]);
         // A third link into a corner's side, and a fifth out of a router.
-        let corner = with(&|fabric| Arc::make_mut(fabric.configured.as_mut().unwrap()).aries.ports = Ports::Own);
+        let corner = with(&|fabric| Arc::make_mut(fabric.configured.as_mut().unwrap()).aries.ports = BypassPorts::Own);
         assert_has(&corner, &["1 port a way", "one too few for"]);
         let fifth = with(&|fabric| {
             fabric.links.push(Link::new(5, 7, "x-bypass"));
@@ -194,7 +196,7 @@ mod tests {
         fn configurations_and_counts_agree(
             sizes in [2u32..6, 2u32..6],
             wires in 1u32..3,
-            ports in prop_oneof![Just(Ports::Any), Just(Ports::Facing), Just(Ports::Own)],
+            ports in prop_oneof![Just(BypassPorts::Any), Just(BypassPorts::Facing), Just(BypassPorts::Own)],
             ends in prop::collection::vec((0u32..36, 0u32..36), 0..8),
             off in prop::collection::vec((0u32..36, 0u32..36), 0..8),
         ) {

@@ -63,7 +63,7 @@ pub enum Domain {
         /// Unit of the limits and of what is given.
         unit: &'static str,
         /// How it is stored.
-        scale: Scale,
+        scale: StoredScale,
     },
     /// One of a few names.
     Choice(&'static [&'static str]),
@@ -86,25 +86,25 @@ pub enum Domain {
 
 /// How a number is stored as a whole one, to the nearest.
 #[derive(Debug, Clone, Copy)]
-pub enum Scale {
+pub enum StoredScale {
     /// So many times itself.
     Times(f64),
     /// So much divided by it, such as the period in picoseconds of a clock in GHz.
     Per(f64),
 }
 
-impl Scale {
+impl StoredScale {
     fn stored(self, number: f64) -> u64 {
         match self {
-            Scale::Times(factor) => (number * factor).round() as u64,
-            Scale::Per(factor) => (factor / number).round() as u64,
+            StoredScale::Times(factor) => (number * factor).round() as u64,
+            StoredScale::Per(factor) => (factor / number).round() as u64,
         }
     }
 
     fn shown(self, stored: u64) -> f64 {
         match self {
-            Scale::Times(factor) => stored as f64 / factor,
-            Scale::Per(factor) => factor / stored as f64,
+            StoredScale::Times(factor) => stored as f64 / factor,
+            StoredScale::Per(factor) => factor / stored as f64,
         }
     }
 }
@@ -179,11 +179,12 @@ fn plain(limit: f64) -> String {
 impl Domain {
     /// Times in nanoseconds from `least` to 1 s, stored in picoseconds.
     pub const fn ns(least: f64) -> Domain {
-        Domain::Number { least, most: 1e9, unit: "ns", scale: Scale::Times(1e3) }
+        Domain::Number { least, most: 1e9, unit: "ns", scale: StoredScale::Times(1e3) }
     }
 
     /// Rates in GB/s from 1 byte/s to 1e9 GB/s, stored in bytes per second.
-    pub const GB_PER_S: Domain = Domain::Number { least: 1e-9, most: 1e9, unit: "GB/s", scale: Scale::Times(1e9) };
+    pub const GB_PER_S: Domain =
+        Domain::Number { least: 1e-9, most: 1e9, unit: "GB/s", scale: StoredScale::Times(1e9) };
 
     /// The word for a value that nobody has published.
     pub const UNKNOWN: &'static str = "unknown";

@@ -1,7 +1,7 @@
 //! Area of routers and engines: published constants, scaled with counts.
 
 use crate::fabric::Fabric;
-use crate::fabric::aries::Ports;
+use crate::fabric::aries::BypassPorts;
 use crate::system::{Endpoint, System};
 use antiphon_base::error::{Code, Error, Result};
 
@@ -90,7 +90,7 @@ pub fn area(fabric: &Fabric, system: &System) -> Result<Area> {
     ];
     if let Some(configured) = &fabric.configured {
         let wires = f64::from(configured.aries.wires);
-        let choices = 1.0 + if configured.aries.ports == Ports::Own { wires } else { 2.0 * wires };
+        let choices = 1.0 + if configured.aries.ports == BypassPorts::Own { wires } else { 2.0 * wires };
         parts.push(of_router("multiplexers", MULTIPLEXERS * choices / CHOICES * by_flit));
     }
     if let Endpoint::Ace(ace) = &system.endpoint {

@@ -3,12 +3,12 @@
 
 use super::grid::grid;
 use super::product::{Dimension, DimensionShape};
-use super::spec::Preset;
+use super::spec::FabricPreset;
 use super::{Fabric, Shape};
 use antiphon_base::error::Result;
 use antiphon_base::units::{Picos, Rate};
 
-pub(super) const ACE: Preset = Preset::new(
+pub(super) const ACE: FabricPreset = FabricPreset::new(
     "ace",
     "ace:4x4x4",
     "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V",

@@ -1,11 +1,11 @@
 //! The BiGraph of EFLOPS (Dong et al., HPCA 2020): two layers of switches, complete bipartite between
 //! the layers, hosts on every switch of both.
 
-use super::spec::Preset;
+use super::spec::FabricPreset;
 use super::{Fabric, Link, MAX_LINKS, MAX_NODES, MAX_RANKS, Node, Shape};
 use antiphon_base::error::{Code, Error, Result};
 
-pub(super) const BIGRAPH: Preset = Preset::new(
+pub(super) const BIGRAPH: FabricPreset = FabricPreset::new(
     "bigraph",
     "bigraph:4x4",
     "EFLOPS: switches a layer x hosts a switch, two fully joined layers",

@@ -2,11 +2,11 @@
 
 use super::machine::{LinkKind, check_boxes, given, gpus, rails};
 use super::product::{DimensionShape, Product};
-use super::spec::{Parameters, Preset};
+use super::spec::{FabricPreset, Parameters};
 use super::{Fabric, Node, NodeId, Shape};
 use antiphon_base::error::Result;
 
-pub(super) const DGX_A100: Preset = Preset::new(
+pub(super) const DGX_A100: FabricPreset = FabricPreset::new(
     "dgx-a100",
     "dgx-a100:2",
     "boxes of eight A100 on NVSwitch, a NIC a GPU, two InfiniBand switches; raw rates",
@@ -16,7 +16,7 @@ pub(super) const DGX_A100: Preset = Preset::new(
     },
 );
 
-pub(super) const DGX_H100: Preset = Preset::new(
+pub(super) const DGX_H100: FabricPreset = FabricPreset::new(
     "dgx-h100",
     "dgx-h100:2",
     "boxes of eight H100 or H200 on NVSwitch, a NIC a GPU, eight rails; raw rates",

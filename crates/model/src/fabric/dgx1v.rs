@@ -2,14 +2,15 @@
 //! to `i + 4`; eight of the sixteen pairs have two NVLinks, so that every GPU has six
 //! (C-Cube, HPCA 2023, section V-A and Fig. 10(c)).
 
-use super::spec::Preset;
+use super::spec::FabricPreset;
 use super::{Fabric, Link, Node, Shape};
 use antiphon_base::error::Result;
 
-pub(super) const DGX1V: Preset = Preset::new("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs", |request| {
-    let [] = request.sizes()?;
-    Some(request.with_parameters(dgx1v(request.name)))
-});
+pub(super) const DGX1V: FabricPreset =
+    FabricPreset::new("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs", |request| {
+        let [] = request.sizes()?;
+        Some(request.with_parameters(dgx1v(request.name)))
+    });
 
 /// Pairs of GPUs and their number of parallel links in each direction.
 const PAIRS: [(u32, u32, usize); 16] = [

@@ -1,7 +1,7 @@
 //! Fabrics in files: JSON, schema `antiphon-fabric/1` (described with an example in `docs/fabric.md`).
 
-use super::import::{self, Boxes};
-use super::spec::{Preset, from_file};
+use super::import::{self, JoinedBoxes};
+use super::spec::{FabricPreset, from_file};
 use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, link};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::units::{clip, clip_error};
@@ -14,7 +14,7 @@ use std::io::Read;
 use std::marker::PhantomData;
 use std::path::Path;
 
-pub(super) const FILE: Preset = Preset::new(
+pub(super) const FILE: FabricPreset = FabricPreset::new(
     "file",
     "file:fabric.json",
     "any graph: JSON, or a topology of another tool, known by its content",
@@ -91,7 +91,7 @@ impl Fabric {
 pub(super) fn read(
     name: &str,
     path: impl AsRef<Path>,
-    boxes: Option<Boxes>,
+    boxes: Option<JoinedBoxes>,
     set: impl FnOnce(&mut Fabric) -> Result<()>,
 ) -> Result<Fabric> {
     let text = read_text(path.as_ref(), MAX_FILE_BYTES).map_err(|error| error.at(format_args!("fabric '{name}'")))?;
@@ -102,7 +102,7 @@ pub(super) fn read(
 fn of_text(
     name: &str,
     text: &str,
-    boxes: Option<Boxes>,
+    boxes: Option<JoinedBoxes>,
     set: impl FnOnce(&mut Fabric) -> Result<()>,
 ) -> Result<Fabric> {
     let mut imported = match import::read(name, text)? {
@@ -161,8 +161,8 @@ struct FileNode {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileLink {
-    from: End,
-    to: End,
+    from: FileEnd,
+    to: FileEnd,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_gb_per_s: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,8 +198,8 @@ fn node_line(id: NodeId, node: &Node) -> String {
 
 fn link_line(link: &Link, both: bool) -> String {
     line(&FileLink {
-        from: End::Index(link.from as u64),
-        to: End::Index(link.to as u64),
+        from: FileEnd::Index(link.from as u64),
+        to: FileEnd::Index(link.to as u64),
         rate_gb_per_s: link.rate.map(|rate| rate.as_gb_per_s()),
         latency_ns: link.latency.map(|picos| picos as f64 / 1e3),
         speed: Some(link.speed_permille as f64 / 1e3).filter(|&speed| speed != 1.0),
@@ -309,17 +309,17 @@ fn bad(why: impl AsRef<str>) -> Error {
 /// One end of a link: a node's index (a JSON number) or name (a string).
 #[derive(Serialize)]
 #[serde(untagged)]
-enum End {
+enum FileEnd {
     Index(u64),
     Name(String),
 }
 
-impl End {
+impl FileEnd {
     fn resolve(&self, nodes: &[Node], ids: &HashMap<&str, NodeId>) -> Result<NodeId> {
         match self {
-            End::Index(id) if *id < nodes.len() as u64 => Ok(*id as NodeId),
-            End::Index(id) => Err(bad(format!("no node {id}; there are {}", nodes.len()))),
-            End::Name(name) => ids.get(name.as_str()).copied().ok_or_else(|| {
+            FileEnd::Index(id) if *id < nodes.len() as u64 => Ok(*id as NodeId),
+            FileEnd::Index(id) => Err(bad(format!("no node {id}; there are {}", nodes.len()))),
+            FileEnd::Name(name) => ids.get(name.as_str()).copied().ok_or_else(|| {
                 let hint = nearest(name, nodes.iter().map(|node| node.name.as_str()));
                 bad(format!("no node named '{}'{hint}", clip(name)))
             }),
@@ -327,22 +327,22 @@ impl End {
     }
 }
 
-impl<'de> Deserialize<'de> for End {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<End, D::Error> {
+impl<'de> Deserialize<'de> for FileEnd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<FileEnd, D::Error> {
         struct EndVisitor;
         impl Visitor<'_> for EndVisitor {
-            type Value = End;
+            type Value = FileEnd;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a node index or name")
             }
 
-            fn visit_u64<E>(self, index: u64) -> std::result::Result<End, E> {
-                Ok(End::Index(index))
+            fn visit_u64<E>(self, index: u64) -> std::result::Result<FileEnd, E> {
+                Ok(FileEnd::Index(index))
             }
 
-            fn visit_str<E>(self, name: &str) -> std::result::Result<End, E> {
-                Ok(End::Name(name.to_string()))
+            fn visit_str<E>(self, name: &str) -> std::result::Result<FileEnd, E> {
+                Ok(FileEnd::Name(name.to_string()))
             }
         }
         deserializer.deserialize_any(EndVisitor)

@@ -2,45 +2,46 @@
 //! hypercube are one-dimensional or two-wide cases.
 
 use super::product::{Dimension, DimensionShape, Product};
-use super::spec::{Preset, Request, dimensions};
+use super::spec::{FabricPreset, PresetRequest, dimensions};
 use super::{Fabric, Link, MAX_LINKS, MAX_RANKS, Node, Shape};
 use antiphon_base::error::{Code, Error, Result};
 
-pub(super) const MESH: Preset =
-    Preset::new("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)", |request| {
+pub(super) const MESH: FabricPreset =
+    FabricPreset::new("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)", |request| {
         of_any_size(request, DimensionShape::Line)
     });
 
-pub(super) const TORUS: Preset = Preset::new("torus", "torus:4x4x4", "mesh with wrap-around links", |request| {
-    of_any_size(request, DimensionShape::Ring)
-});
+pub(super) const TORUS: FabricPreset =
+    FabricPreset::new("torus", "torus:4x4x4", "mesh with wrap-around links", |request| {
+        of_any_size(request, DimensionShape::Ring)
+    });
 
-pub(super) const RING: Preset =
-    Preset::new("ring", "ring:16", "one-dimensional torus", |request| of_one_size(request, DimensionShape::Ring));
+pub(super) const RING: FabricPreset =
+    FabricPreset::new("ring", "ring:16", "one-dimensional torus", |request| of_one_size(request, DimensionShape::Ring));
 
-pub(super) const FC: Preset = Preset::new("fc", "fc:8", "every rank joined to every other", |request| {
+pub(super) const FC: FabricPreset = FabricPreset::new("fc", "fc:8", "every rank joined to every other", |request| {
     of_one_size(request, DimensionShape::Clique)
 });
 
-pub(super) const FBFLY: Preset =
-    Preset::new("fbfly", "fbfly:8x8", "flattened butterfly: rows and columns fully joined", |request| {
+pub(super) const FBFLY: FabricPreset =
+    FabricPreset::new("fbfly", "fbfly:8x8", "flattened butterfly: rows and columns fully joined", |request| {
         of_any_size(request, DimensionShape::Clique)
     });
 
-pub(super) const HYPERCUBE: Preset =
-    Preset::new("hypercube", "hypercube:4", "two ranks in each of so many dimensions", hypercube);
+pub(super) const HYPERCUBE: FabricPreset =
+    FabricPreset::new("hypercube", "hypercube:4", "two ranks in each of so many dimensions", hypercube);
 
-fn of_any_size(request: &Request, shape: DimensionShape) -> Option<Result<Fabric>> {
+fn of_any_size(request: &PresetRequest, shape: DimensionShape) -> Option<Result<Fabric>> {
     let sizes = dimensions(request.size?)?;
     Some(request.with_parameters(grid(request.name, shape, &sizes)))
 }
 
-fn of_one_size(request: &Request, shape: DimensionShape) -> Option<Result<Fabric>> {
+fn of_one_size(request: &PresetRequest, shape: DimensionShape) -> Option<Result<Fabric>> {
     let [size] = request.sizes()?;
     Some(request.with_parameters(grid(request.name, shape, &[size])))
 }
 
-fn hypercube(request: &Request) -> Option<Result<Fabric>> {
+fn hypercube(request: &PresetRequest) -> Option<Result<Fabric>> {
     let [count] = request.sizes()?;
     let most = MAX_RANKS.ilog2();
     if count > most {

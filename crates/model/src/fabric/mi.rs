@@ -2,12 +2,12 @@
 
 use super::machine::{LinkKind, check_boxes, given, gpus, rails};
 use super::product::{DimensionShape, Product};
-use super::spec::{Parameters, Preset};
+use super::spec::{FabricPreset, Parameters};
 use super::{Fabric, Link, Node, NodeId, Shape};
 use antiphon_base::error::Result;
 use antiphon_base::units::Rate;
 
-pub(super) const BOX_MI250: Preset = Preset::new(
+pub(super) const BOX_MI250: FabricPreset = FabricPreset::new(
     "mi250",
     "mi250:1",
     "boxes of 16 dies of MI250 joined by xGMI, all dies on one switch; raw rates",
@@ -17,7 +17,7 @@ pub(super) const BOX_MI250: Preset = Preset::new(
     },
 );
 
-pub(super) const BOX_MI300X: Preset = Preset::new(
+pub(super) const BOX_MI300X: FabricPreset = FabricPreset::new(
     "mi300x",
     "mi300x:1",
     "boxes of eight MI300X, a link a pair, a NIC a GPU, eight rails; raw rates",

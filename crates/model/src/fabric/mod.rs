@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub use link::Link;
 pub use product::{Coordinates, Dimension, DimensionShape, Product};
 pub use route::Router;
-pub use spec::{PRESETS, Preset};
+pub use spec::{FabricPreset, PRESETS};
 pub use view::{Group, Groups, View, listed, parse_group};
 pub use ways::{Routing, Ways};
 

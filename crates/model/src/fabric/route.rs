@@ -18,14 +18,14 @@ pub struct Router<'a> {
     /// The first link from one node to another; only looked up.
     neighbours: FxHashMap<(NodeId, NodeId), LinkId>,
     /// By destination.
-    searches: Vec<Option<Search>>,
+    searches: Vec<Option<RouteSearch>>,
 }
 
 const NO_LINK: LinkId = LinkId::MAX;
 
 /// Routes to one destination, searched from there as far as somebody asked.
 #[derive(Clone)]
-struct Search {
+struct RouteSearch {
     to: NodeId,
     /// The first link from every node; [`NO_LINK`] where none is known.
     first: Vec<LinkId>,
@@ -35,10 +35,10 @@ struct Search {
     next: Vec<NodeId>,
 }
 
-impl Search {
+impl RouteSearch {
     /// Nothing known but the destination.
-    fn new(nodes: usize, to: NodeId) -> Search {
-        Search { to, first: vec![NO_LINK; nodes], level: vec![to], next: vec![] }
+    fn new(nodes: usize, to: NodeId) -> RouteSearch {
+        RouteSearch { to, first: vec![NO_LINK; nodes], level: vec![to], next: vec![] }
     }
 
     fn knows(&self, from: NodeId) -> bool {
@@ -92,13 +92,13 @@ impl<'a> Router<'a> {
         let mut distances = vec![u32::MAX; self.reverse.len()];
         distances[to as usize] = 0;
         let found = |previous: NodeId, node: NodeId| distances[previous as usize] = distances[node as usize] + 1;
-        Search::new(self.reverse.len(), to).run(&self.reverse, None, found);
+        RouteSearch::new(self.reverse.len(), to).run(&self.reverse, None, found);
         distances
     }
 
     /// The first link towards `to` from every node that is on the way from `from`. O(links) for all of a destination.
     fn towards(&mut self, from: NodeId, to: NodeId) -> &[LinkId] {
-        let search = self.searches[to as usize].get_or_insert_with(|| Search::new(self.reverse.len(), to));
+        let search = self.searches[to as usize].get_or_insert_with(|| RouteSearch::new(self.reverse.len(), to));
         search.run(&self.reverse, Some(from), |_, _| {});
         &search.first
     }

@@ -3,7 +3,7 @@
 
 use super::aries::{self, Aries, Items};
 use super::degrade::degrade;
-use super::import::Boxes;
+use super::import::JoinedBoxes;
 use super::view::parse_group;
 use super::{Dimension, DimensionShape, Fabric, Link, Shape, link};
 use super::{ace, bigraph, dgx, dgx1v, file, grid, mi, switch, tpu};
@@ -15,7 +15,7 @@ const MAX_SPEC: usize = 8192;
 
 /// One kind of fabric that [`Fabric::parse`] knows. Each is declared beside its constructor, and listed in [`PRESETS`].
 #[derive(Debug, Clone, Copy)]
-pub struct Preset {
+pub struct FabricPreset {
     /// Name in front of the colon.
     pub kind: &'static str,
     /// A complete specification.
@@ -23,23 +23,23 @@ pub struct Preset {
     /// What it is, in one line.
     pub description: &'static str,
     /// The fabric of a request; `None` for a wrong number of sizes.
-    build: fn(&Request) -> Option<Result<Fabric>>,
+    build: fn(&PresetRequest) -> Option<Result<Fabric>>,
 }
 
-impl Preset {
+impl FabricPreset {
     /// One that `build` makes: [`Fabric::parse`] says what is wrong where it gives `None`.
     pub(super) const fn new(
         kind: &'static str,
         example: &'static str,
         description: &'static str,
-        build: fn(&Request) -> Option<Result<Fabric>>,
-    ) -> Preset {
-        Preset { kind, example, description, build }
+        build: fn(&PresetRequest) -> Option<Result<Fabric>>,
+    ) -> FabricPreset {
+        FabricPreset { kind, example, description, build }
     }
 }
 
 /// Every kind of fabric, in documentation order.
-pub const PRESETS: [Preset; 17] = [
+pub const PRESETS: [FabricPreset; 17] = [
     grid::MESH,
     grid::TORUS,
     grid::RING,
@@ -60,7 +60,7 @@ pub const PRESETS: [Preset; 17] = [
 ];
 
 /// What a specification asks of a preset: `KIND[:SIZE][@PARAMETERS]`.
-pub(super) struct Request<'a> {
+pub(super) struct PresetRequest<'a> {
     /// All of the specification, which names the fabric.
     pub name: &'a str,
     /// What stands behind the colon.
@@ -68,10 +68,10 @@ pub(super) struct Request<'a> {
     /// Rates and latencies of links.
     pub parameters: &'a [Parameters],
     /// Boxes of a file that rails join.
-    pub boxes: Option<Boxes>,
+    pub boxes: Option<JoinedBoxes>,
 }
 
-impl Request<'_> {
+impl PresetRequest<'_> {
     /// The `N` sizes of `4x4x8`, or of nothing; `None` for another number of them.
     pub fn sizes<const N: usize>(&self) -> Option<[u32; N]> {
         self.size.map_or(Some(vec![]), dimensions)?.try_into().ok()
@@ -146,7 +146,7 @@ fn split_parameters(head: &str) -> Result<(&str, Vec<Parameters>)> {
 }
 
 /// Splits `FILE*BOXES@rails[:RATE[/LATENCY]]` where the boxes begin.
-fn split_boxes(head: &str) -> Result<(&str, Option<Boxes>)> {
+fn split_boxes(head: &str) -> Result<(&str, Option<JoinedBoxes>)> {
     let Some((before, after)) = head.rsplit_once("@rails") else { return Ok((head, None)) };
     let Some((file, count)) = before.rsplit_once('*') else { return Ok((head, None)) };
     let digits = !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit());
@@ -158,7 +158,7 @@ fn split_boxes(head: &str) -> Result<(&str, Option<Boxes>)> {
         return Err(Error::new(Code::BadSpec, format!("{count} box(es); rails join at least 2")));
     }
     let rail = after.strip_prefix(':').map(link_parameters).transpose()?;
-    Ok((file, Some(Boxes { count, rail })))
+    Ok((file, Some(JoinedBoxes { count, rail })))
 }
 
 fn link_parameters(text: &str) -> Result<Parameters> {
@@ -216,7 +216,7 @@ fn set_parameters(fabric: &mut Fabric, parameters: &[Parameters]) -> Result<()> 
 }
 
 /// The fabric of `KIND[:SIZE]` with parameters of its links, named `spec`.
-fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<Boxes>) -> Result<Fabric> {
+fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<JoinedBoxes>) -> Result<Fabric> {
     let (kind, size) = base.split_once(':').map_or((base, None), |(kind, size)| (kind, Some(size)));
     let Some(preset) = PRESETS.iter().find(|preset| preset.kind == kind) else {
         // A file by its path alone, whose name tells it from every kind.
@@ -229,7 +229,7 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<Boxes
         let what = "rails join the boxes of a file; those of a machine are a number, as in dgx-h100:4";
         return Err(Error::new(Code::BadSpec, format!("fabric '{spec}': {what}")));
     }
-    (preset.build)(&Request { name: spec, size, parameters, boxes }).unwrap_or_else(|| {
+    (preset.build)(&PresetRequest { name: spec, size, parameters, boxes }).unwrap_or_else(|| {
         let what = format!("fabric '{spec}': wrong size; write for example {}", preset.example);
         Err(Error::new(Code::BadSpec, what))
     })
@@ -252,7 +252,12 @@ fn unknown(base: &str, kind: &str) -> Error {
 }
 
 /// The fabric of a file, or of many of its boxes, with parameters for the links that have none.
-pub(super) fn from_file(spec: &str, path: &str, parameters: &[Parameters], boxes: Option<Boxes>) -> Result<Fabric> {
+pub(super) fn from_file(
+    spec: &str,
+    path: &str,
+    parameters: &[Parameters],
+    boxes: Option<JoinedBoxes>,
+) -> Result<Fabric> {
     let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
     file::read(spec, path, boxes, |fabric| set_parameters(fabric, parameters).map_err(place))
 }

@@ -1,14 +1,15 @@
 //! A single switch: every rank has one link to it and one from it.
 
 use super::product::{Dimension, DimensionShape, Product};
-use super::spec::Preset;
+use super::spec::FabricPreset;
 use super::{Fabric, Link, MAX_RANKS, Node, Shape};
 use antiphon_base::error::{Code, Error, Result};
 
-pub(super) const SWITCH: Preset = Preset::new("switch", "switch:16", "ranks around one switch", |request| {
-    let [ranks] = request.sizes()?;
-    Some(request.with_parameters(switch(request.name, ranks)))
-});
+pub(super) const SWITCH: FabricPreset =
+    FabricPreset::new("switch", "switch:16", "ranks around one switch", |request| {
+        let [ranks] = request.sizes()?;
+        Some(request.with_parameters(switch(request.name, ranks)))
+    });
 
 /// A star of `ranks` ranks (nodes `0..ranks`) around one switch (node `ranks`).
 ///

@@ -3,12 +3,12 @@
 //! description of TPU v4).
 
 use super::grid::grid;
-use super::spec::{Preset, Request};
+use super::spec::{FabricPreset, PresetRequest};
 use super::{DimensionShape, Fabric, MAX_RANKS};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Rate;
 
-pub(super) const TPU_V4: Preset = Preset::new(
+pub(super) const TPU_V4: FabricPreset = FabricPreset::new(
     "tpu-v4",
     "tpu-v4:4x4x8",
     "slice of a TPU v4 pod: a torus of cubes of 4x4x4, or part of one; raw rate",
@@ -16,7 +16,7 @@ pub(super) const TPU_V4: Preset = Preset::new(
         let own = [(RATE, None)];
         let parameters = if request.parameters.is_empty() { &own } else { request.parameters };
         let fabric = v4(request.name, request.sizes()?);
-        Some(Request { parameters, ..*request }.with_parameters(fabric))
+        Some(PresetRequest { parameters, ..*request }.with_parameters(fabric))
     },
 );
 

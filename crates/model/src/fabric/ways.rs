@@ -66,8 +66,8 @@ const MOST_PARTS: usize = 16;
 const MEBI: u64 = 1 << 20;
 
 /// A hop that leads on or back: the next node, and the first link between.
-type Hop = (NodeId, LinkId);
-type Hops = Vec<Hop>;
+type WayHop = (NodeId, LinkId);
+type WayHops = Vec<WayHop>;
 
 /// The ways of messages on one fabric, by what was sent before.
 pub struct Ways<'a> {
@@ -77,12 +77,12 @@ pub struct Ways<'a> {
     /// Rate of links that give none.
     rate: Rate,
     /// Hops from every node to switches, and to every node from switches; empty where no two switches are.
-    out: Vec<Hops>,
-    into: Vec<Hops>,
+    out: Vec<WayHops>,
+    into: Vec<WayHops>,
     /// Links between switches on the way to a switch, from everywhere.
     distances: FxHashMap<NodeId, Vec<u32>>,
     /// From a switch to another: hops that lead nearer.
-    nearer: FxHashMap<(NodeId, NodeId), Hops>,
+    nearer: FxHashMap<(NodeId, NodeId), WayHops>,
     /// How long what was sent takes on each link.
     load: Vec<u128>,
 }
@@ -94,7 +94,7 @@ impl<'a> Ways<'a> {
         let switches = (0..fabric.nodes.len() as NodeId).filter(|&node| is_switch(node)).count();
         let has_choice = routing != Routing::First && switches > 1 && fabric.product().is_none();
         let nodes = if has_choice { fabric.nodes.len() } else { 0 };
-        let (mut out, mut into) = (vec![Hops::new(); nodes], vec![Hops::new(); nodes]);
+        let (mut out, mut into) = (vec![WayHops::new(); nodes], vec![WayHops::new(); nodes]);
         if has_choice {
             for (id, link) in (0..).zip(&fabric.links).filter(|(id, _)| fabric.has(*id, configuration)) {
                 if is_switch(link.to) {
@@ -135,7 +135,7 @@ impl<'a> Ways<'a> {
     pub fn path(&mut self, from: NodeId, to: NodeId, bytes: u64, others: &[Vec<LinkId>]) -> Result<Vec<LinkId>> {
         let first = self.router.path(from, to)?;
         let mut ends = self.ends(from, to, &first);
-        let meets = |((_, out), (_, into)): &(Hop, Hop)| {
+        let meets = |((_, out), (_, into)): &(WayHop, WayHop)| {
             others.iter().any(|other| other.first() == Some(out) || other.last() == Some(into))
         };
         if !ends.iter().all(meets) {
@@ -157,12 +157,12 @@ impl<'a> Ways<'a> {
             return Ok(1);
         }
         let first = self.router.path(from, to)?;
-        let (outs, ins): (FxHashSet<Hop>, FxHashSet<Hop>) = self.ends(from, to, &first).into_iter().unzip();
+        let (outs, ins): (FxHashSet<WayHop>, FxHashSet<WayHop>) = self.ends(from, to, &first).into_iter().unzip();
         Ok(outs.len().min(ins.len()).clamp(1, MOST_PARTS))
     }
 
     /// First and last hops of the ways that are as short as a route and have the fastest links at their ends.
-    fn ends(&mut self, from: NodeId, to: NodeId, route: &[LinkId]) -> Vec<(Hop, Hop)> {
+    fn ends(&mut self, from: NodeId, to: NodeId, route: &[LinkId]) -> Vec<(WayHop, WayHop)> {
         let is_switch = |&link: &LinkId| self.fabric.nodes[self.fabric.link(link).to as usize].rank.is_none();
         let Some((_, between)) = route.split_last() else { return vec![] };
         if self.out.is_empty() || between.is_empty() || !between.iter().all(is_switch) {
@@ -174,7 +174,7 @@ impl<'a> Ways<'a> {
             let distances = self.distances(last.0);
             ends.extend(firsts.iter().filter(|first| distances[first.0 as usize] == apart).map(|&first| (first, last)));
         }
-        let slowest = |&((_, out), (_, into)): &(Hop, Hop)| self.time(out, MEBI).max(self.time(into, MEBI));
+        let slowest = |&((_, out), (_, into)): &(WayHop, WayHop)| self.time(out, MEBI).max(self.time(into, MEBI));
         let least = ends.iter().map(slowest).min();
         ends.retain(|ends| Some(slowest(ends)) == least);
         ends
@@ -214,22 +214,22 @@ impl<'a> Ways<'a> {
     }
 
     /// Hops from a switch that lead nearer to another.
-    fn hops(&mut self, at: NodeId, to: NodeId) -> Hops {
+    fn hops(&mut self, at: NodeId, to: NodeId) -> WayHops {
         if let Some(hops) = self.nearer.get(&(at, to)) {
             return hops.clone();
         }
         let own = self.distances(to)[at as usize];
         let hops = {
             let distances = &self.distances[&to];
-            let is_nearer = |(node, _): &&Hop| distances[*node as usize].checked_add(1) == Some(own);
-            self.out[at as usize].iter().filter(is_nearer).copied().collect::<Hops>()
+            let is_nearer = |(node, _): &&WayHop| distances[*node as usize].checked_add(1) == Some(own);
+            self.out[at as usize].iter().filter(is_nearer).copied().collect::<WayHops>()
         };
         self.nearer.insert((at, to), hops.clone());
         hops
     }
 
     /// The way that is chosen of those between some ends.
-    fn best(&mut self, from: NodeId, to: NodeId, bytes: u64, ends: &[(Hop, Hop)]) -> Option<Vec<LinkId>> {
+    fn best(&mut self, from: NodeId, to: NodeId, bytes: u64, ends: &[(WayHop, WayHop)]) -> Option<Vec<LinkId>> {
         if let Routing::Hash(seed) = self.routing {
             let choice = |at: NodeId, count: usize| (mix(seed, [from, to, at]) % count.max(1) as u64) as usize;
             let &((mut at, first), (goal, last)) = ends.get(choice(from, ends.len()))?;

@@ -91,7 +91,7 @@ pub(super) fn list<T: Serialize, S: Serializer>(items: &[T], to: S) -> std::resu
 }
 
 fn read<T: DeserializeOwned>(text: &str, watch: Watch) -> Result<T> {
-    let mut watched = Watched { text: text.as_bytes(), left: text.as_bytes(), watch, ended: Ok(()) };
+    let mut watched = WatchedText { text: text.as_bytes(), left: text.as_bytes(), watch, ended: Ok(()) };
     let outcome = serde_json::from_reader(BufReader::with_capacity(1 << 16, &mut watched));
     watched.ended?;
     // Where something is wrong is known exactly only in a text.
@@ -101,14 +101,14 @@ fn read<T: DeserializeOwned>(text: &str, watch: Watch) -> Result<T> {
 }
 
 /// A text that ends when it is asked to.
-struct Watched<'a> {
+struct WatchedText<'a> {
     text: &'a [u8],
     left: &'a [u8],
     watch: Watch<'a>,
     ended: Result<()>,
 }
 
-impl Read for Watched<'_> {
+impl Read for WatchedText<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.ended = self.watch.step(self.text.len() - self.left.len(), self.text.len());
         match self.ended {

@@ -2,21 +2,23 @@
 
 use super::System;
 use crate::fabric::{Fabric, Link};
-use antiphon_base::parameter::{Domain, Scale, parameters};
+use antiphon_base::parameter::{Domain, StoredScale, parameters};
 
 /// Attojoules: a microwatt in a picosecond.
 pub type Attojoules = u128;
 
 /// Energy of a bit, stored as attojoules a byte.
 const PJ_PER_BIT: Domain =
-    Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e6, unit: "pJ/bit", scale: Scale::Times(8e6) });
+    Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e6, unit: "pJ/bit", scale: StoredScale::Times(8e6) });
 /// Energy of a bit on a millimetre of wire, stored as attojoules a byte.
 const PJ_PER_BIT_MM: Domain =
-    Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e3, unit: "pJ/bit/mm", scale: Scale::Times(8e6) });
+    Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e3, unit: "pJ/bit/mm", scale: StoredScale::Times(8e6) });
 /// Energy of an event, stored as attojoules.
-const PJ: Domain = Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e6, unit: "pJ", scale: Scale::Times(1e6) });
+const PJ: Domain =
+    Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e6, unit: "pJ", scale: StoredScale::Times(1e6) });
 /// Power, stored as nanowatts.
-const MW: Domain = Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e9, unit: "mW", scale: Scale::Times(1e6) });
+const MW: Domain =
+    Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e9, unit: "mW", scale: StoredScale::Times(1e6) });
 
 parameters! {
     /// Energy of what is done, and static power of what is there. What no source says is `None`: it counts as nothing,

@@ -18,7 +18,7 @@ pub use energy::{Attojoules, EnergyModel};
 pub use forwarding::Forwarding;
 pub use interface::{Assignment, NetworkInterface};
 pub use packet::PacketFormat;
-pub use preset::{PRESETS, Preset};
+pub use preset::{PRESETS, SystemPreset};
 pub use processor::{Dataflow, Processor, Roofline, SystolicArray};
 pub use router::{Allocator, Ejection, RouterModel, Switching};
 

@@ -1,7 +1,7 @@
 //! Systems by name: what each changes of the defaults, with the source of every number.
 
 /// A named system.
-pub struct Preset {
+pub struct SystemPreset {
     /// Its name.
     pub name: &'static str,
     /// What it models and where its numbers are from.
@@ -11,14 +11,14 @@ pub struct Preset {
 }
 
 /// All presets; the first has the defaults.
-pub const PRESETS: [Preset; 6] = [
-    Preset {
+pub const PRESETS: [SystemPreset; 6] = [
+    SystemPreset {
         name: "generic",
         description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free; 100 TFLOP/s and 1 TB/s a rank",
         settings: &[],
     },
     // What stage-level models leave out costs nothing here (docs/rails.md).
-    Preset {
+    SystemPreset {
         name: "ideal",
         description: "25 GB/s links, 20 ns latency, 64 KiB packets without header; hand-off and reductions are free",
         settings: &[
@@ -31,7 +31,7 @@ pub const PRESETS: [Preset; 6] = [
     },
     // C-Cube (HPCA 2023): the hand-off is fitted to the gain of the overlap at 64 MB in Figure 12; the other numbers are
     // the machine's.
-    Preset {
+    SystemPreset {
         name: "dgx1",
         description: "DGX-1 of C-Cube (HPCA 2023): 25 GB/s NVLinks; 12.4 us a step, a fit to its Figure 12 at 64 MB; V100 GPUs: 60 % of 15.7 TFLOP/s, 75 % of 900 GB/s; 10 pJ a bit on links of a board (MCM-GPU, ISCA 2017)",
         settings: &[
@@ -48,7 +48,7 @@ pub const PRESETS: [Preset; 6] = [
         ],
     },
     // TTO (HPCA 2024), Table II, and what its artifact sets.
-    Preset {
+    SystemPreset {
         name: "tto",
         description: "TTO (HPCA 2024) Table II: 25 GB/s chiplet links, 512 B flits at 21 ns, 8192 B packets with a head flit, 4 network interfaces, 16 PEs of 256x256 MACs",
         settings: &[
@@ -72,7 +72,7 @@ pub const PRESETS: [Preset; 6] = [
     // Section III has round-robin arbiters and circuits from input ports to the local one, section V stages and buffers. Of what ARIES
     // does not say, packets are those of the default, a flit is what a link carries in a nanosecond, and each port has an interface of its
     // own, since ranks send on all ports at a time (Table I: 4G).
-    Preset {
+    SystemPreset {
         name: "aries",
         description: "ARIES (DATE 2024) Table II: 68 GB/s chiplet links, 10 ns a hop, 68 B flits at 1 GHz, two-stage round-robin routers with 4 virtual channels of 32 flits, circuits and an interface for each port, 16 PEs of 32x32 MACs",
         settings: &[
@@ -91,7 +91,7 @@ pub const PRESETS: [Preset; 6] = [
     // What antiphon testbed sets up. An Ethernet frame of 9,000 bytes and its header carries 20 bytes of IP, 32 of TCP, the 16 of
     // `execute::HEADER_BYTES`, and data. Nothing imitates latency. Threads take about 0.1 ms to wake, but a link that paused for it
     // passes at once what it could have carried meanwhile.
-    Preset {
+    SystemPreset {
         name: "testbed",
         description: "the emulated fabric of antiphon testbed: 200 Mbit/s TCP connections, frames of 9,014 bytes with 82 of headers, no latency",
         settings: &[

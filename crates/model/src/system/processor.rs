@@ -2,7 +2,7 @@
 
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::options::parse_options;
-use antiphon_base::parameter::{Choice, Domain, Field, Listed, Scale, Stored, Value, parameters};
+use antiphon_base::parameter::{Choice, Domain, Field, Listed, Stored, StoredScale, Value, parameters};
 use antiphon_base::units::{Picos, Rate, clip};
 use serde::{Deserialize, Serialize};
 
@@ -69,14 +69,14 @@ parameters! {
     }
 }
 
-const fn number(least: f64, most: f64, unit: &'static str, scale: Scale) -> Domain {
+const fn number(least: f64, most: f64, unit: &'static str, scale: StoredScale) -> Domain {
     Domain::Number { least, most, unit, scale }
 }
 
-const CLOCK: Domain = number(1e-3, 1e3, "GHz", Scale::Per(1e3));
-const PEAK: Domain = number(1e-3, 1e6, "TFLOP/s", Scale::Times(1e12));
-const MEMORY: Domain = number(1e-3, 1e6, "GB/s", Scale::Times(1e9));
-const SHARE: Domain = number(1e-3, 1.0, "", Scale::Times(1e3));
+const CLOCK: Domain = number(1e-3, 1e3, "GHz", StoredScale::Per(1e3));
+const PEAK: Domain = number(1e-3, 1e6, "TFLOP/s", StoredScale::Times(1e12));
+const MEMORY: Domain = number(1e-3, 1e6, "GB/s", StoredScale::Times(1e9));
+const SHARE: Domain = number(1e-3, 1.0, "", StoredScale::Times(1e3));
 
 /// The compute model of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

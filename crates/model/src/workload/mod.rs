@@ -3,7 +3,7 @@
 mod presets;
 mod table;
 
-pub use presets::{PRESETS, Preset};
+pub use presets::{PRESETS, WorkloadPreset};
 
 use crate::collective::Kind;
 use antiphon_base::error::{Code, Error, Result};

@@ -6,7 +6,7 @@ use antiphon_base::units::clip;
 
 /// A model that is known by name.
 #[derive(Debug, Clone, Copy)]
-pub struct Preset {
+pub struct WorkloadPreset {
     /// Command-line name.
     pub name: &'static str,
     /// What it is, in one line.
@@ -19,7 +19,7 @@ pub struct Preset {
 macro_rules! presets {
     ($($name:literal: $description:literal, $source:expr;)*) => {
         /// All known models in documentation order.
-        pub const PRESETS: [Preset; [$($name),*].len()] = [$(Preset {
+        pub const PRESETS: [WorkloadPreset; [$($name),*].len()] = [$(WorkloadPreset {
             name: $name,
             description: $description,
             source: $source,

@@ -10,7 +10,7 @@ use super::packing::Graph;
 use super::tree::{self, Planter, Priority, Table, Tree, Work};
 use super::{Algorithm, Info, Request};
 use antiphon_base::error::Result;
-use antiphon_bound::{Edge, edges_both_ways, strength_of};
+use antiphon_bound::{RankEdge, edges_both_ways, strength_of};
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::Schedule;
 use num_integer::gcd;
@@ -68,7 +68,7 @@ type Parents = Vec<Option<u32>>;
 
 /// A lowest tree, then packings of more and more trees that load the links more and more evenly: the last
 /// one exactly, unless it would have more than `most` or [`MOST_TREES`] trees, or [`MOST_EDGES`] edges.
-fn packings(ranks: usize, edges: &[Edge], links: &[[Vec<u128>; 2]], most: usize) -> Vec<Vec<Parents>> {
+fn packings(ranks: usize, edges: &[RankEdge], links: &[[Vec<u128>; 2]], most: usize) -> Vec<Vec<Parents>> {
     let graph = Graph::new(ranks, edges.iter().map(|&(a, b, _)| (a, b)));
     let centre = graph.centre();
     let fastest = links.iter().flatten().flatten().copied().max().unwrap_or(1);
@@ -84,8 +84,8 @@ fn packings(ranks: usize, edges: &[Edge], links: &[[Vec<u128>; 2]], most: usize)
     for uses in fewer.chain([exact]) {
         // Every one of parallel links holds whole trees.
         let whole = |links: &Vec<u128>| links.iter().map(|capacity| capacity * uses / fastest).sum::<u128>();
-        let room = |(&(a, b, _), [there, back]): (&Edge, &[Vec<u128>; 2])| (a, b, whole(there).min(whole(back)));
-        let room: Vec<Edge> = edges.iter().zip(links).map(room).collect();
+        let room = |(&(a, b, _), [there, back]): (&RankEdge, &[Vec<u128>; 2])| (a, b, whole(there).min(whole(back)));
+        let room: Vec<RankEdge> = edges.iter().zip(links).map(room).collect();
         let count = if room.iter().zip(edges).all(|(room, edge)| room.2 * fastest == edge.2 * uses) {
             crossing * uses / (parts * fastest)
         } else {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     /// Loads of all edges by trees, which are checked to span.
-    fn loads(ranks: usize, edges: &[Edge], trees: &[Parents]) -> Vec<u128> {
+    fn loads(ranks: usize, edges: &[RankEdge], trees: &[Parents]) -> Vec<u128> {
         let mut loads = vec![0; edges.len()];
         for parents in trees {
             assert_eq!(parents.iter().filter(|parent| parent.is_none()).count(), 1);

@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 4 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ConfigurationFile {
     schema: String,
     /// The fabric that it is for, as it is without a configuration.
     fabric: String,
@@ -32,7 +32,7 @@ struct File {
 /// Those of reading files; [`Code::BadFile`] for one of another schema or fabric, or with what is no segment.
 pub fn read(aries: &Aries, path: &Path) -> Result<Items<'static>> {
     let text = read_text(path, MAX_BYTES)?;
-    let file: File = serde_json::from_str(&text).map_err(|error| bad(clip_error(&error)))?;
+    let file: ConfigurationFile = serde_json::from_str(&text).map_err(|error| bad(clip_error(&error)))?;
     if file.schema != SCHEMA {
         return Err(bad(format!("schema '{}' is not '{SCHEMA}'", clip(&file.schema))));
     }

@@ -9,7 +9,7 @@ mod file;
 mod text;
 
 use super::grid::{grid, joined};
-use super::spec::Preset;
+use super::spec::FabricPreset;
 use super::{Dimension, DimensionShape, Fabric, Link, LinkId, NodeId, Product, Shape};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{
@@ -24,8 +24,10 @@ pub use configuration::{Attached, Configuration, Segment, Side};
 pub use text::Items;
 
 /// Its configuration comes behind commas, so [`Fabric::parse`] asks [`Aries::parse`] first.
-pub(super) const ARIES: Preset =
-    Preset::new("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)", |_| None);
+pub(super) const ARIES: FabricPreset =
+    FabricPreset::new("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)", |_| {
+        None
+    });
 
 /// Most bypass wires along a row or column.
 pub const MAX_WIRES: u32 = 64;
@@ -38,7 +40,7 @@ const BYPASSES: [&str; 2] = ["y-bypass", "x-bypass"];
 
 /// Which bypasses a port can attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ports {
+pub enum BypassPorts {
     /// Any that ends at its router.
     Any,
     /// Those that lead to its side: `+x` and `+y` those to greater positions.
@@ -55,7 +57,7 @@ pub struct Aries {
     /// Bypass wires along each row and column, each in both directions.
     pub wires: u32,
     /// Which bypasses a port can attach.
-    pub ports: Ports,
+    pub ports: BypassPorts,
     /// From chiplet to chiplet, in micrometres, where it is known.
     pub pitch_um: Option<u32>,
 }
@@ -86,13 +88,13 @@ pub struct Configured {
     pub members: Vec<u32>,
 }
 
-impl Ports {
+impl BypassPorts {
     /// Which ports a link may use that leads to a side along a dimension, and how many there are.
     pub fn class_of(self, dimension: usize, plus: bool) -> (usize, usize) {
         match self {
-            Ports::Any => (0, 4),
-            Ports::Facing => (usize::from(plus), 2),
-            Ports::Own => (2 * dimension + usize::from(plus), 1),
+            BypassPorts::Any => (0, 4),
+            BypassPorts::Facing => (usize::from(plus), 2),
+            BypassPorts::Own => (2 * dimension + usize::from(plus), 1),
         }
     }
 }
@@ -110,9 +112,9 @@ impl Aries {
         };
         let options = Options::parse("aries", &options.replace(':', ","), OPTIONS)?;
         let ports = match options.choice("ports") {
-            "any" => Ports::Any,
-            "facing" => Ports::Facing,
-            _ => Ports::Own,
+            "any" => BypassPorts::Any,
+            "facing" => BypassPorts::Facing,
+            _ => BypassPorts::Own,
         };
         let pitch_um = options.given("pitch_um").map(|pitch| pitch.whole() as u32);
         Ok(Some(Aries { sizes: [rows, columns], wires: options.count("wires") as u32, ports, pitch_um }))

@@ -148,9 +148,9 @@ impl fmt::Display for Aries {
             write!(f, ":wires={}", self.wires)?;
         }
         match self.ports {
-            super::Ports::Any => {}
-            super::Ports::Facing => f.write_str(":ports=facing")?,
-            super::Ports::Own => f.write_str(":ports=own")?,
+            super::BypassPorts::Any => {}
+            super::BypassPorts::Facing => f.write_str(":ports=facing")?,
+            super::BypassPorts::Own => f.write_str(":ports=own")?,
         }
         self.pitch_um.map_or(Ok(()), |pitch| write!(f, ":pitch_um={pitch}"))
     }

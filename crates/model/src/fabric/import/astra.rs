@@ -1,8 +1,8 @@
 //! Networks of ASTRA-sim's analytical backend: lists of shapes, sizes, bandwidths and latencies of dimensions, the first fastest
 //! (`examples/network/analytical` of github.com/astra-sim/astra-sim).
 
-use super::yaml::Value;
-use super::{Draft, has_key};
+use super::yaml::YamlValue;
+use super::{FabricDraft, has_key};
 use crate::fabric::link;
 use crate::fabric::product::{Dimension, DimensionShape};
 use antiphon_base::error::{Error, Result};
@@ -16,8 +16,8 @@ pub fn recognises(text: &str) -> bool {
 }
 
 /// Reads a text. O(dimensions).
-pub fn read(text: &str) -> Result<Draft> {
-    let whole = Value::parse(text)?;
+pub fn read(text: &str) -> Result<FabricDraft> {
+    let whole = YamlValue::parse(text)?;
     let [shapes, counts, rates, latencies] = KEYS.map(|key| whole.texts(key));
     let (shapes, counts, rates, latencies) = (shapes?, counts?, rates?, latencies?);
     let lengths = [shapes.len(), counts.len(), rates.len(), latencies.len()];
@@ -25,7 +25,7 @@ pub fn read(text: &str) -> Result<Draft> {
         let each: Vec<_> = KEYS.iter().zip(lengths).map(|(key, length)| format!("{key} {length}")).collect();
         return Err(whole.wrong(format!("there must be one of each for every dimension, not {}", each.join(", "))));
     }
-    let mut draft = Draft::default();
+    let mut draft = FabricDraft::default();
     for (number, &shape) in shapes.iter().enumerate() {
         let wrong = |key: usize, text: &str| whole.wrong(format!("{} '{}' is no number", KEYS[key], clip(text)));
         let size =

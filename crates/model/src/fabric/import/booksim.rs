@@ -1,7 +1,7 @@
 //! Networks of BookSim's `anynet`: a line for a router with the nodes and routers that it is joined to, each with the cycles of the
 //! channel behind it where these are not 1 (`src/networks/anynet.cpp` of github.com/booksim/booksim2).
 
-use super::{Draft, Said};
+use super::{FabricDraft, SaidRate};
 use crate::fabric::{MAX_NODES, NodeId};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most cycles of a channel.
 const MAX_CYCLES: u32 = 1_000_000;
 /// Of channels, whose rate is a flit a cycle.
-const UNSAID: Said = Said::Nothing(None, "channels of a flit a cycle");
+const UNSAID: SaidRate = SaidRate::Nothing(None, "channels of a flit a cycle");
 
 /// Whether a text begins as one of this format.
 pub fn recognises(text: &str) -> bool {
@@ -91,7 +91,7 @@ impl AnyNet {
 }
 
 /// Reads a text. O(channels log channels).
-pub fn read(text: &str) -> Result<Draft> {
+pub fn read(text: &str) -> Result<FabricDraft> {
     let mut net = AnyNet::default();
     for (at, line) in text.lines().enumerate() {
         let place = |what| Error::new(Code::BadFile, what).at(format_args!("line {}", at + 1));
@@ -104,7 +104,7 @@ pub fn read(text: &str) -> Result<Draft> {
             return Err(Error::new(Code::BadFile, what));
         }
     }
-    let mut draft = Draft::default();
+    let mut draft = FabricDraft::default();
     for node in nodes.keys() {
         draft.node(&format!("node{node}"), true)?;
     }

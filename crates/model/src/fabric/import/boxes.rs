@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 /// How many boxes, and what joins a network card to its rail where the file does not say it or something else is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Boxes {
+pub struct JoinedBoxes {
     /// Boxes.
     pub count: usize,
     /// Rate and latency of a link to a rail.
     pub rail: Option<Parameters>,
 }
 
-impl Boxes {
+impl JoinedBoxes {
     /// The boxes side by side, `boxB.` before their names, with the ranks of the first box first. Card number `k` of every box
     /// is joined to the switch `railK`.
     ///

@@ -1,7 +1,7 @@
 //! Graphs in DOT (graphviz.org/doc/info/lang.html), those that `export --format dot` writes among them. Read is what says which
 //! nodes are ranks and what links carry; how a graph is drawn is not.
 
-use super::{Draft, Said, rates};
+use super::{FabricDraft, SaidRate, rates};
 use crate::fabric::{Link, MAX_LINKS, MAX_NODES, NodeId, link};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
@@ -61,7 +61,7 @@ pub fn recognises(text: &str) -> bool {
 }
 
 /// Reads a text. O(nodes + edges).
-pub fn read(text: &str) -> Result<Draft> {
+pub fn read(text: &str) -> Result<FabricDraft> {
     let mut parser = Parser::new(text)?;
     parser.graph()?;
     parser.finish()
@@ -97,13 +97,13 @@ enum Token<'t> {
 }
 
 /// Attributes that are read, by name.
-type Attributes = BTreeMap<&'static str, String>;
+type DotAttributes = BTreeMap<&'static str, String>;
 
 /// What holds for the nodes and edges that follow in a subgraph.
 #[derive(Clone, Default)]
 struct Scope {
-    nodes: Attributes,
-    edges: Attributes,
+    nodes: DotAttributes,
+    edges: DotAttributes,
 }
 
 struct Parser<'t> {
@@ -112,11 +112,11 @@ struct Parser<'t> {
     token: Token<'t>,
     is_directed: bool,
     is_strict: bool,
-    nodes: Vec<(String, Attributes)>,
+    nodes: Vec<(String, DotAttributes)>,
     ids: HashMap<String, usize>,
     /// Ends of links, and which of `kinds` they are.
     links: Vec<(usize, usize, usize)>,
-    kinds: Vec<(Link, Said)>,
+    kinds: Vec<(Link, SaidRate)>,
     pairs: HashSet<(usize, usize)>,
     ignored: BTreeSet<String>,
 }
@@ -277,7 +277,7 @@ impl<'t> Parser<'t> {
                 match of {
                     "node" => self.attributes(&OF_NODES, &mut scope.nodes)?,
                     "edge" => self.attributes(&OF_EDGES, &mut scope.edges)?,
-                    _ => self.attributes(&[], &mut Attributes::new())?,
+                    _ => self.attributes(&[], &mut DotAttributes::new())?,
                 };
             } else {
                 named.extend(self.statement(&scope, depth)?.into_iter().filter(|node| seen.insert(*node)));
@@ -359,7 +359,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads lists of attributes, of which those with known names are kept.
-    fn attributes(&mut self, known: &[&'static str], kept: &mut Attributes) -> Result<()> {
+    fn attributes(&mut self, known: &[&'static str], kept: &mut DotAttributes) -> Result<()> {
         while self.took('[')? {
             while !self.took(']')? {
                 let name = self.id("an attribute or ]")?;
@@ -381,7 +381,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Adds links from all of some nodes to all of others.
-    fn edges(&mut self, ones: &[usize], others: &[usize], own: &Attributes) -> Result<()> {
+    fn edges(&mut self, ones: &[usize], others: &[usize], own: &DotAttributes) -> Result<()> {
         let ways: &[bool] = match own.get("dir").map(String::as_str) {
             _ if !self.is_directed => &[true, false],
             None | Some("forward") => &[true],
@@ -413,9 +413,9 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Draft> {
+    fn finish(self) -> Result<FabricDraft> {
         let Parser { nodes, links, kinds, ignored, .. } = self;
-        let mut draft = Draft::default();
+        let mut draft = FabricDraft::default();
         let numbers = ranks(&nodes, &mut draft)?;
         for ((name, attributes), number) in nodes.iter().zip(numbers) {
             let node = draft.node(name, number.is_some())? as usize;
@@ -462,7 +462,7 @@ fn quoted(text: &str) -> Option<(String, usize)> {
 }
 
 /// Which nodes are ranks, and with which numbers, where the file has them; otherwise they are numbered in their order.
-fn ranks(nodes: &[(String, Attributes)], draft: &mut Draft) -> Result<Vec<Option<Option<u32>>>> {
+fn ranks(nodes: &[(String, DotAttributes)], draft: &mut FabricDraft) -> Result<Vec<Option<Option<u32>>>> {
     let wrong = |node: &str, what: String| Error::new(Code::BadFile, what).at(format_args!("node '{}'", clip(node)));
     let mut said = vec![];
     for (name, attributes) in nodes {
@@ -522,7 +522,7 @@ fn ranks(nodes: &[(String, Attributes)], draft: &mut Draft) -> Result<Vec<Option
 }
 
 /// What the attributes of an edge say of its links.
-fn kind(own: &Attributes) -> Result<(Link, Said)> {
+fn kind(own: &DotAttributes) -> Result<(Link, SaidRate)> {
     let number = |key: &'static str, of: fn(f64) -> Result<u64>| {
         let Some(text) = own.get(key) else { return Ok(None) };
         let number = text
@@ -541,9 +541,9 @@ fn kind(own: &Attributes) -> Result<(Link, Said)> {
     let rate = number("rate_gb_per_s", |rate| link::rate(rate).map(|rate| rate.0))?;
     let given = with_unit(["rate", "bandwidth"], "rate_gb_per_s", "400Gbps or 50GB/s", rates::gb_per_s)?;
     let said = match (rate, given) {
-        (Some(rate), _) => Said::Rate(rate as f64 / 1e9),
-        (None, Some(rate)) => Said::Rate(rate),
-        (None, None) => Said::Nothing(None, "edges without a rate"),
+        (Some(rate), _) => SaidRate::Rate(rate as f64 / 1e9),
+        (None, Some(rate)) => SaidRate::Rate(rate),
+        (None, None) => SaidRate::Nothing(None, "edges without a rate"),
     };
     let latency = number("latency_ns", link::latency)?;
     let given = with_unit(["latency", "delay"], "latency_ns", "500ns", rates::nanoseconds)?;

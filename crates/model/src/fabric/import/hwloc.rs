@@ -2,9 +2,9 @@
 //! packages and NUMA nodes, PCI bridges and devices with their link speeds, and bandwidths of GPUs to each other, to switches
 //! and to processors where hwloc was built with NVML or ROCm SMI.
 
-use super::rates::{self, Processor};
-use super::xml::Element;
-use super::{Draft, Port, Said};
+use super::rates::{self, NamedProcessor};
+use super::xml::XmlElement;
+use super::{FabricDraft, Port, SaidRate};
 use crate::fabric::NodeId;
 use antiphon_base::error::{Code, Error, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,8 +15,8 @@ const MAX_OBJECTS: usize = 1 << 12;
 const MATRICES: [(&str, &str); 2] = [("NVLinkBandwidth", "nvlink"), ("XGMIBandwidth", "xgmi")];
 
 /// Reads a `<topology>`. O(elements).
-pub fn read(root: &Element) -> Result<Draft> {
-    let mut reader = Reader::default();
+pub fn read(root: &XmlElement) -> Result<FabricDraft> {
+    let mut reader = HwlocReader::default();
     for object in &root.children {
         reader.gpus(object)?;
     }
@@ -25,7 +25,7 @@ pub fn read(root: &Element) -> Result<Draft> {
         return Err(Error::new(Code::BadFile, what));
     }
     // Version 3 says of the whole topology what others say of its machine.
-    let above = Place::default().within(root);
+    let above = WalkPlace::default().within(root);
     for object in &root.children {
         reader.object(object, &above)?;
     }
@@ -62,51 +62,51 @@ pub fn read(root: &Element) -> Result<Draft> {
 
 /// Where in the tree a walk is.
 #[derive(Default, Clone)]
-struct Place<'a> {
-    processor: Processor<'a>,
+struct WalkPlace<'a> {
+    processor: NamedProcessor<'a>,
     /// The domain that devices here belong to: its name.
     domain: String,
     /// The package that is in.
     package: String,
 }
 
-impl<'a> Place<'a> {
+impl<'a> WalkPlace<'a> {
     /// The same place with what an object says of its processor.
-    fn within(&self, object: &'a Element) -> Place<'a> {
+    fn within(&self, object: &'a XmlElement) -> WalkPlace<'a> {
         let info = |key: &str| info(object, key);
         let number = |key: &str| info(key).and_then(|text| text.trim().parse().ok());
-        let Processor { architecture, vendor, family, model } = self.processor;
-        let processor = Processor {
+        let NamedProcessor { architecture, vendor, family, model } = self.processor;
+        let processor = NamedProcessor {
             architecture: info("Architecture").or(architecture),
             vendor: info("CPUVendor").or(vendor),
             family: number("CPUFamilyNumber").or(family),
             model: number("CPUModelNumber").or(model),
         };
-        Place { processor, ..self.clone() }
+        WalkPlace { processor, ..self.clone() }
     }
 }
 
 #[derive(Default)]
-struct Reader<'a> {
-    draft: Draft,
+struct HwlocReader<'a> {
+    draft: FabricDraft,
     /// Ranks by bus, as many as there are.
     ranks: HashMap<String, NodeId>,
     found: usize,
     /// What a matrix calls devices that are GPUs: the rank, and the processor that it is below.
     devices: HashMap<String, (NodeId, NodeId)>,
     /// What a matrix calls objects that are no devices, and their places.
-    places: HashMap<String, Place<'a>>,
+    places: HashMap<String, WalkPlace<'a>>,
     /// Processors that have devices, by name, with the package that each is in, and how they are joined to others.
     nodes: BTreeMap<String, (NodeId, String)>,
-    domains: Vec<(NodeId, Said)>,
+    domains: Vec<(NodeId, SaidRate)>,
     names: HashSet<String>,
     /// Network cards, and whether they are of InfiniBand or RoCE.
     cards: Vec<(NodeId, bool)>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> HwlocReader<'a> {
     /// Numbers the GPUs, before all other nodes, in the order of the file.
-    fn gpus(&mut self, object: &Element) -> Result<()> {
+    fn gpus(&mut self, object: &XmlElement) -> Result<()> {
         if object.name == "object" {
             if is_gpu(object) {
                 let bus = object.text_of("pci_busid")?.to_string();
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Walks through what is no device, to the bridges below.
-    fn object(&mut self, object: &'a Element, above: &Place<'a>) -> Result<()> {
+    fn object(&mut self, object: &'a XmlElement, above: &WalkPlace<'a>) -> Result<()> {
         if object.name != "object" {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds the processors that a matrix names.
-    fn processors(&mut self, matrix: &Element) -> Result<()> {
+    fn processors(&mut self, matrix: &XmlElement) -> Result<()> {
         for name in indexes(matrix) {
             if self.processor(&name, None).is_none()
                 && let Some(place) = self.places.get(&name).cloned()
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The node of the processor at a place.
-    fn domain(&mut self, place: &Place<'a>) -> Result<NodeId> {
+    fn domain(&mut self, place: &WalkPlace<'a>) -> Result<NodeId> {
         let name = if place.domain.is_empty() { "machine" } else { &place.domain };
         if let Some(&(node, _)) = self.nodes.get(name) {
             return Ok(node);
@@ -181,13 +181,13 @@ impl<'a> Reader<'a> {
         let node = self.draft.node(name, false)?;
         self.nodes.insert(name.into(), (node, place.package.clone()));
         // hwloc names the architecture only of newer machines' roots; what has a vendor is x86.
-        let processor = Processor {
+        let processor = NamedProcessor {
             architecture: place.processor.architecture.or(place.processor.vendor.map(|_| "x86_64")),
             ..place.processor
         };
         let said = match processor.between() {
-            Some(rate) => Said::Nothing(Some(rate), "what NCCL counts on between these processors"),
-            None => Said::Nothing(None, "processors that NCCL does not know"),
+            Some(rate) => SaidRate::Nothing(Some(rate), "what NCCL counts on between these processors"),
+            None => SaidRate::Nothing(None, "processors that NCCL does not know"),
         };
         self.domains.push((node, said));
         Ok(node)
@@ -200,10 +200,10 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let said = match speed {
-            Some(rate) => Said::Rate(rate),
+            Some(rate) => SaidRate::Rate(rate),
             None => {
                 let rate = rates::LANES * rates::LANE;
-                Said::Nothing(Some(rate), "PCI without a speed, which NCCL takes for 16 lanes of 8 GT/s")
+                SaidRate::Nothing(Some(rate), "PCI without a speed, which NCCL takes for 16 lanes of 8 GT/s")
             }
         };
         let bus = object.text_of("pci_busid")?;
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
 
     /// Bandwidths from each object to each. What is neither GPU nor processor is a switch; all switches are one node, as in
     /// NCCL.
-    fn matrix(&mut self, matrix: &Element, label: &str) -> Result<()> {
+    fn matrix(&mut self, matrix: &XmlElement, label: &str) -> Result<()> {
         let count = matrix.whole("nbobjs")?.and_then(|count| usize::try_from(count).ok());
         let count = count.filter(|count| (1..=MAX_OBJECTS).contains(count));
         let count = count.ok_or_else(|| matrix.wrong(format!("nbobjs is not 1 to {MAX_OBJECTS}")))?;
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
             *sum = sum.saturating_add(megabytes);
         }
         for (from, to, megabytes) in joined.into_iter().filter(|(from, to, _)| from != to) {
-            self.draft.link(from, to, label, Said::Rate(megabytes as f64 / 1e3))?;
+            self.draft.link(from, to, label, SaidRate::Rate(megabytes as f64 / 1e3))?;
         }
         if switched.is_empty() {
             return Ok(());
@@ -286,7 +286,7 @@ impl<'a> Reader<'a> {
         for (rank, sums) in switched {
             for (sum, from, to) in [(sums[0], rank, switch), (sums[1], switch, rank)] {
                 if sum > 0 {
-                    self.draft.link(from, to, label, Said::Rate(sum as f64 / 1e3))?;
+                    self.draft.link(from, to, label, SaidRate::Rate(sum as f64 / 1e3))?;
                 }
             }
         }
@@ -296,14 +296,14 @@ impl<'a> Reader<'a> {
 
 /// A bridge or a device, with the slowest of the links to it that nothing branches from.
 struct Branch<'a> {
-    object: &'a Element,
+    object: &'a XmlElement,
     below: Vec<Branch<'a>>,
     /// In GB/s, where the file says it.
     speed: Option<f64>,
 }
 
 /// What is below a host bridge, or the bridge or device itself. A bridge with one thing below is part of the link to it.
-fn branches(object: &Element) -> Vec<Branch<'_>> {
+fn branches(object: &XmlElement) -> Vec<Branch<'_>> {
     let speed = object.get("pci_link_speed").and_then(|text| text.trim().parse().ok());
     let speed = speed.filter(|speed: &f64| speed.is_finite() && *speed > 0.0);
     if object.get("type") != Some("Bridge") {
@@ -325,17 +325,17 @@ fn is_wanted(branch: &Branch) -> bool {
     is_device(branch.object) || !branch.below.is_empty()
 }
 
-fn class(object: &Element) -> &str {
+fn class(object: &XmlElement) -> &str {
     object.get("pci_type").unwrap_or_default()
 }
 
 /// Whether a device is a GPU or a network card.
-fn is_device(object: &Element) -> bool {
+fn is_device(object: &XmlElement) -> bool {
     object.get("type") == Some("PCIDev") && (is_gpu(object) || class(object).starts_with("02"))
 }
 
 /// Whether a device computes: 3-D controllers, other displays and accelerators do; what only draws a console does not.
-fn is_gpu(object: &Element) -> bool {
+fn is_gpu(object: &XmlElement) -> bool {
     let class = class(object);
     object.get("type") == Some("PCIDev")
         && (["0302", "0380", "12"].iter().any(|kind| class.starts_with(kind))
@@ -350,31 +350,31 @@ fn numbers(class: &str) -> Option<(u16, u16)> {
 }
 
 /// Whether something is a device of OpenFabrics: 3 among the kinds that versions 1 and 2 number, a bit of its own in version 3.
-fn is_fabric(object: &Element) -> bool {
+fn is_fabric(object: &XmlElement) -> bool {
     let kind = object.get("osdev_type").and_then(|kind| kind.parse::<u32>().ok());
     object.get("type") == Some("OSDev") && kind.is_some_and(|kind| kind == 3 || kind & 32 != 0)
 }
 
 /// What a matrix calls an object: its type and its `gp_index`.
-fn called(object: &Element) -> Option<String> {
+fn called(object: &XmlElement) -> Option<String> {
     Some(format!("{}:{}", object.get("type")?, object.get("gp_index")?))
 }
 
 /// Words of a kind of children of a matrix.
-fn words<'a>(matrix: &'a Element, name: &'a str) -> impl Iterator<Item = &'a str> {
+fn words<'a>(matrix: &'a XmlElement, name: &'a str) -> impl Iterator<Item = &'a str> {
     let parts = matrix.children.iter().filter(move |child| child.name == name);
     parts.flat_map(|child| child.text.split_ascii_whitespace())
 }
 
 /// What a matrix is about, as [`called`] names it.
-fn indexes(matrix: &Element) -> impl Iterator<Item = String> {
+fn indexes(matrix: &XmlElement) -> impl Iterator<Item = String> {
     let kind = matrix.get("type").unwrap_or("OSDev");
     words(matrix, "indexes")
         .map(move |word| if word.contains(':') { word.to_string() } else { format!("{kind}:{word}") })
 }
 
 /// An `<info>` of an object.
-fn info<'a>(object: &'a Element, key: &str) -> Option<&'a str> {
+fn info<'a>(object: &'a XmlElement, key: &str) -> Option<&'a str> {
     let infos = object.children.iter().filter(|child| child.name == "info");
     infos.filter(|info| info.get("name") == Some(key)).find_map(|info| info.get("value"))
 }

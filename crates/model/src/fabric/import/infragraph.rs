@@ -1,8 +1,8 @@
 //! InfraGraph: devices of components, instances of devices, and edges with slices between them, in YAML or JSON
 //! (github.com/Keysight/infragraph, `docs/openapi.yaml`; read as `infragraph_service.py` of 3.1 does).
 
-use super::yaml::Value;
-use super::{Draft, Said, has_key};
+use super::yaml::YamlValue;
+use super::{FabricDraft, SaidRate, has_key};
 use crate::fabric::{MAX_LINKS, MAX_NODES, NodeId, link};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::units::clip;
@@ -22,10 +22,10 @@ pub fn recognises(text: &str) -> bool {
 }
 
 /// Reads a text. O(nodes + links).
-pub fn read(text: &str) -> Result<Draft> {
-    let whole = Value::parse(text)?;
+pub fn read(text: &str) -> Result<FabricDraft> {
+    let whole = YamlValue::parse(text)?;
     let infrastructure = whole.get("infrastructure").unwrap_or(&whole);
-    let mut reader = Reader::default();
+    let mut reader = InfragraphReader::default();
     for device in infrastructure.list("devices")? {
         let name = device.text_of("name")?;
         if reader.devices.insert(name, Device::of(device)?).is_some() {
@@ -67,12 +67,12 @@ struct Device<'a> {
     /// Kind, and how many, by name and in their order.
     components: Vec<(&'a str, &'a str, usize)>,
     by_name: HashMap<&'a str, usize>,
-    edges: &'a [Rc<Value>],
-    links: HashMap<&'a str, &'a Value>,
+    edges: &'a [Rc<YamlValue>],
+    links: HashMap<&'a str, &'a YamlValue>,
 }
 
 impl<'a> Device<'a> {
-    fn of(device: &'a Value) -> Result<Device<'a>> {
+    fn of(device: &'a YamlValue) -> Result<Device<'a>> {
         let (mut components, mut by_name) = (vec![], HashMap::new());
         for component in device.list("components")? {
             if component.get("choice").is_none() && component.get("type").is_some() {
@@ -91,12 +91,12 @@ impl<'a> Device<'a> {
     }
 }
 
-fn named(list: &[Rc<Value>]) -> Result<HashMap<&str, &Value>> {
+fn named(list: &[Rc<YamlValue>]) -> Result<HashMap<&str, &YamlValue>> {
     list.iter().map(|item| Ok((item.text_of("name")?, &**item))).collect()
 }
 
 /// How many there are of an instance or component.
-fn counted(value: &Value) -> Result<usize> {
+fn counted(value: &YamlValue) -> Result<usize> {
     let count = value.count("count")?;
     if count > MAX_NODES as u64 {
         return Err(Error::new(Code::TooLarge, value.wrong(format!("count is {count}; at most {MAX_NODES}")).message));
@@ -105,13 +105,13 @@ fn counted(value: &Value) -> Result<usize> {
 }
 
 #[derive(Default)]
-struct Reader<'a> {
-    draft: Draft,
+struct InfragraphReader<'a> {
+    draft: FabricDraft,
     devices: HashMap<&'a str, Device<'a>>,
     instances: HashMap<&'a str, (&'a str, usize)>,
     /// The first of two links between a pair of nodes: a later edge between them says its rate anew.
     pairs: HashMap<(NodeId, NodeId), usize>,
-    edges: Vec<(NodeId, NodeId, String, Said, Option<u64>)>,
+    edges: Vec<(NodeId, NodeId, String, SaidRate, Option<u64>)>,
     /// Devices and components that were gone through.
     instantiated: usize,
     /// Pairs of ends that were gone through.
@@ -119,8 +119,8 @@ struct Reader<'a> {
     uneven: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn device(&self, at: &Value, name: &str) -> Result<&Device<'a>> {
+impl<'a> InfragraphReader<'a> {
+    fn device(&self, at: &YamlValue, name: &str) -> Result<&Device<'a>> {
         self.devices.get(name).ok_or_else(|| {
             let near = nearest(name, self.devices.keys().copied());
             at.wrong(format!("there is no device '{}'{near}", clip(name)))
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds the components of a device that are ranks, or those that are not.
-    fn components(&mut self, at: &Value, device: &str, prefix: &str, ranks: bool, depth: usize) -> Result<()> {
+    fn components(&mut self, at: &YamlValue, device: &str, prefix: &str, ranks: bool, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
             return Err(at.wrong(format!(
                 "more than {MAX_DEPTH} devices within each other; is '{}' part of itself?",
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Nodes of a path such as `cx5[0:2].port[0]` within a device.
-    fn of_device(&self, at: &Value, device: &str, prefix: &str, path: &str) -> Result<Vec<NodeId>> {
+    fn of_device(&self, at: &YamlValue, device: &str, prefix: &str, path: &str) -> Result<Vec<NodeId>> {
         let mut names = vec![prefix.to_string()];
         let mut device = device;
         let parts: Vec<&str> = path.split('.').collect();
@@ -207,13 +207,13 @@ impl<'a> Reader<'a> {
         names.iter().map(|name| self.id(at, name)).collect()
     }
 
-    fn id(&self, at: &Value, name: &str) -> Result<NodeId> {
+    fn id(&self, at: &YamlValue, name: &str) -> Result<NodeId> {
         let found = self.draft.ids.get(name).copied();
         found.ok_or_else(|| at.wrong(format!("'{}' is no component that can be joined", clip(name))))
     }
 
     /// Nodes of an end of an edge between instances.
-    fn of_instances(&self, end: &Value) -> Result<Vec<NodeId>> {
+    fn of_instances(&self, end: &YamlValue) -> Result<Vec<NodeId>> {
         let (name, slice) = sliced(end, end.text_of("instance")?)?;
         let Some(&(device, count)) = self.instances.get(name) else {
             let near = nearest(name, self.instances.keys().copied());
@@ -230,7 +230,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Joins the ends of an edge by its scheme.
-    fn join(&mut self, edge: &Value, links: &HashMap<&str, &Value>, ones: &[NodeId], others: &[NodeId]) -> Result<()> {
+    fn join(
+        &mut self,
+        edge: &YamlValue,
+        links: &HashMap<&str, &YamlValue>,
+        ones: &[NodeId],
+        others: &[NodeId],
+    ) -> Result<()> {
         let label = edge.text_of("link")?;
         let (said, latency) = links.get(label).map_or(Ok((UNSAID, None)), |link| physical(link))?;
         let pairs: Vec<(NodeId, NodeId)> = match edge.text_of("scheme")? {
@@ -262,8 +268,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Draft> {
-        let Reader { mut draft, edges, uneven, .. } = self;
+    fn finish(self) -> Result<FabricDraft> {
+        let InfragraphReader { mut draft, edges, uneven, .. } = self;
         for (one, other, label, said, latency) in edges {
             let first = draft.links.len();
             draft.both(one, other, &label, said).map_err(|error| error.at(format_args!("link '{}'", clip(&label))))?;
@@ -284,19 +290,19 @@ fn is_rank(kind: &str) -> bool {
 }
 
 /// A link of which nothing is said.
-const UNSAID: Said = Said::Nothing(None, "links without a bandwidth");
+const UNSAID: SaidRate = SaidRate::Nothing(None, "links without a bandwidth");
 
 /// Rate and latency of a link.
-fn physical(value: &Value) -> Result<(Said, Option<u64>)> {
+fn physical(value: &YamlValue) -> Result<(SaidRate, Option<u64>)> {
     let Some(physical) = value.get("physical") else { return Ok((UNSAID, None)) };
     let mut said = UNSAID;
     if let Some(bandwidth) = physical.get("bandwidth") {
         let [bits, bytes, transfers] = ["gigabits_per_second", "gigabytes_per_second", "gigatransfers_per_second"]
             .map(|key| bandwidth.number(key));
         said = match (bits?, bytes?, transfers?) {
-            (Some(bits), _, _) => Said::Rate(bits / 8.0),
-            (_, Some(bytes), _) => Said::Rate(bytes),
-            (_, _, Some(_)) => Said::Nothing(None, "transfers a second do not say how wide a link is"),
+            (Some(bits), _, _) => SaidRate::Rate(bits / 8.0),
+            (_, Some(bytes), _) => SaidRate::Rate(bytes),
+            (_, _, Some(_)) => SaidRate::Nothing(None, "transfers a second do not say how wide a link is"),
             _ => UNSAID,
         };
     }
@@ -312,7 +318,7 @@ fn physical(value: &Value) -> Result<(Said, Option<u64>)> {
 }
 
 /// Name and slice of `name[slice]`.
-fn sliced<'t>(at: &Value, text: &'t str) -> Result<(&'t str, &'t str)> {
+fn sliced<'t>(at: &YamlValue, text: &'t str) -> Result<(&'t str, &'t str)> {
     match text.split_once('[') {
         None => Ok((text, "")),
         Some((name, rest)) => match rest.strip_suffix(']') {
@@ -323,7 +329,7 @@ fn sliced<'t>(at: &Value, text: &'t str) -> Result<(&'t str, &'t str)> {
 }
 
 /// Numbers of a slice as Python has them: `3`, `-1`, `0:4`, `::2`; all for none.
-fn indices(at: &Value, slice: &str, count: usize) -> Result<Vec<usize>> {
+fn indices(at: &YamlValue, slice: &str, count: usize) -> Result<Vec<usize>> {
     let wrong = |why: &str| at.wrong(format!("[{}]: {why}; write for example [0:4]", clip(slice)));
     let parts: Vec<&str> = slice.split(':').map(str::trim).collect();
     let mut numbers = [None; 3];

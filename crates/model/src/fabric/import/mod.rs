@@ -20,24 +20,24 @@ use super::rails::rails;
 use super::{Dimension, Fabric, LinkId, MAX_LINKS, MAX_NODES, MAX_RANKS, Node, NodeId, Shape};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Picos, Rate, clip};
-pub(super) use boxes::Boxes;
+pub(super) use boxes::JoinedBoxes;
 use std::collections::{BTreeMap, HashMap};
-use xml::Element;
+use xml::XmlElement;
 
 /// A format that is read.
-struct Format {
+struct TopologyFormat {
     /// Whether a text is of it, by its beginning or its keys.
     recognises: fn(&str) -> bool,
-    read: fn(&str) -> Result<Draft>,
+    read: fn(&str) -> Result<FabricDraft>,
 }
 
-const FORMATS: [Format; 6] = [
-    Format { recognises: |text| text.starts_with('<'), read: from_xml },
-    Format { recognises: infragraph::recognises, read: infragraph::read },
-    Format { recognises: astra::recognises, read: astra::read },
-    Format { recognises: ns3::recognises, read: ns3::read },
-    Format { recognises: booksim::recognises, read: booksim::read },
-    Format { recognises: dot::recognises, read: dot::read },
+const FORMATS: [TopologyFormat; 6] = [
+    TopologyFormat { recognises: |text| text.starts_with('<'), read: from_xml },
+    TopologyFormat { recognises: infragraph::recognises, read: infragraph::read },
+    TopologyFormat { recognises: astra::recognises, read: astra::read },
+    TopologyFormat { recognises: ns3::recognises, read: ns3::read },
+    TopologyFormat { recognises: booksim::recognises, read: booksim::read },
+    TopologyFormat { recognises: dot::recognises, read: dot::read },
 ];
 
 /// What errors list where a file is of no format that is read.
@@ -95,8 +95,8 @@ fn has_key(text: &str, key: &str) -> bool {
     text.match_indices(key).any(|(at, _)| after(&text[at + key.len()..]))
 }
 
-fn from_xml(text: &str) -> Result<Draft> {
-    let root = Element::parse(text)?;
+fn from_xml(text: &str) -> Result<FabricDraft> {
+    let root = XmlElement::parse(text)?;
     let why = match root.name.as_str() {
         "system" => return nccl::read(&root),
         "topology" => return hwloc::read(&root),
@@ -185,7 +185,7 @@ impl Imported {
 
 /// What a file says of the rate of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Said {
+enum SaidRate {
     /// In GB/s.
     Rate(f64),
     /// Nothing: what to take, in GB/s, and why; no number is the system's rate.
@@ -194,7 +194,7 @@ enum Said {
 
 /// A fabric that is being read.
 #[derive(Default)]
-struct Draft {
+struct FabricDraft {
     nodes: Vec<Node>,
     ranks: usize,
     links: Vec<Link>,
@@ -207,7 +207,7 @@ struct Draft {
     dimensions: Vec<Dimension>,
 }
 
-impl Draft {
+impl FabricDraft {
     /// Adds a rank, numbered in the order in which they come, or a node that forwards.
     fn node(&mut self, name: &str, is_rank: bool) -> Result<NodeId> {
         check_name(name).map_err(|error| error.at("name"))?;
@@ -226,20 +226,20 @@ impl Draft {
     }
 
     /// Adds a link.
-    fn link(&mut self, from: NodeId, to: NodeId, label: &str, said: Said) -> Result<()> {
+    fn link(&mut self, from: NodeId, to: NodeId, label: &str, said: SaidRate) -> Result<()> {
         self.add(Link::new(from, to, label), said)
     }
 
     /// Adds a link without a rate, and what is said of that.
-    fn add(&mut self, mut link: Link, said: Said) -> Result<()> {
+    fn add(&mut self, mut link: Link, said: SaidRate) -> Result<()> {
         if self.links.len() == MAX_LINKS {
             return Err(Error::new(Code::TooLarge, format!("more than {MAX_LINKS} directed links")));
         }
         check_name(&link.dimension).map_err(|error| error.at("name of a link"))?;
         let id = self.links.len() as LinkId;
         match said {
-            Said::Rate(gb_per_s) => link.rate = Some(link::rate(gb_per_s)?),
-            Said::Nothing(instead, why) => {
+            SaidRate::Rate(gb_per_s) => link.rate = Some(link::rate(gb_per_s)?),
+            SaidRate::Nothing(instead, why) => {
                 let instead = instead.map(link::rate).transpose()?;
                 self.missing.entry(format!("{}: {why}", link.dimension)).or_default().links.push((id, instead));
             }
@@ -249,13 +249,13 @@ impl Draft {
     }
 
     /// Adds links both ways.
-    fn both(&mut self, one: NodeId, other: NodeId, label: &str, said: Said) -> Result<()> {
+    fn both(&mut self, one: NodeId, other: NodeId, label: &str, said: SaidRate) -> Result<()> {
         self.link(one, other, label, said)?;
         self.link(other, one, label, said)
     }
 
     fn finish(self, name: &str) -> Result<Imported> {
-        let Draft { nodes, links, missing, notes, ports, cycles, dimensions, .. } = self;
+        let FabricDraft { nodes, links, missing, notes, ports, cycles, dimensions, .. } = self;
         let fabric = if dimensions.is_empty() {
             Fabric::new(name, Shape::Graph, nodes, links)?
         } else {

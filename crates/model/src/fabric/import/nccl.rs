@@ -1,9 +1,9 @@
 //! Topologies of NCCL and RCCL: what `NCCL_TOPO_DUMP_FILE` writes and `NCCL_TOPO_FILE` names, `<system>` of `<cpu>`, `<pci>`,
 //! `<gpu>`, `<nic>`, `<net>`, `<nvlink>` or `<xgmi>` (`src/graph/xml.cc` and `topo.cc` of NCCL).
 
-use super::rates::{self, Processor};
-use super::xml::Element;
-use super::{Draft, Port, Said};
+use super::rates::{self, NamedProcessor};
+use super::xml::XmlElement;
+use super::{FabricDraft, Port, SaidRate};
 use crate::fabric::{MAX_RANKS, NodeId, link};
 use antiphon_base::error::{Code, Error, Result};
 use std::collections::{BTreeSet, HashMap};
@@ -12,8 +12,8 @@ use std::collections::{BTreeSet, HashMap};
 const MAX_LINKS_OF_PAIR: i64 = 1024;
 
 /// Reads a `<system>`. O(elements + pairs of processors).
-pub fn read(root: &Element) -> Result<Draft> {
-    let mut reader = Reader::default();
+pub fn read(root: &XmlElement) -> Result<FabricDraft> {
+    let mut reader = NcclReader::default();
     for hash in root.children.iter().filter_map(|cpu| cpu.get("host_hash")) {
         let next = reader.hosts.len();
         reader.hosts.entry(hash).or_insert(next);
@@ -50,8 +50,8 @@ pub fn read(root: &Element) -> Result<Draft> {
 }
 
 /// A GPU, before everything is known that it is joined to.
-struct Gpu<'a> {
-    element: Option<&'a Element>,
+struct NcclGpu<'a> {
+    element: Option<&'a XmlElement>,
     host: usize,
     bus: String,
     rank: Option<i64>,
@@ -61,10 +61,10 @@ struct Gpu<'a> {
 }
 
 #[derive(Default)]
-struct Reader<'a> {
-    draft: Draft,
+struct NcclReader<'a> {
+    draft: FabricDraft,
     hosts: HashMap<&'a str, usize>,
-    gpus: Vec<Gpu<'a>>,
+    gpus: Vec<NcclGpu<'a>>,
     by_place: HashMap<(usize, String), NodeId>,
     /// Joins all NVSwitches, which NCCL takes for one too; by GPU the first of its two links with it.
     nvswitch: Option<NodeId>,
@@ -78,8 +78,8 @@ struct Reader<'a> {
     to_itself: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn host(&self, cpu: &Element) -> usize {
+impl<'a> NcclReader<'a> {
+    fn host(&self, cpu: &XmlElement) -> usize {
         cpu.get("host_hash").map_or(0, |hash| self.hosts[hash])
     }
 
@@ -95,10 +95,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Finds the GPUs, which are numbered before all other nodes.
-    fn gpus_of(&mut self, root: &'a Element) -> Result<()> {
+    fn gpus_of(&mut self, root: &'a XmlElement) -> Result<()> {
         for cpu in root.children.iter().filter(|child| child.name == "cpu") {
             let host = self.host(cpu);
-            let mut open: Vec<&Element> = cpu.children.iter().rev().filter(|child| child.name == "pci").collect();
+            let mut open: Vec<&XmlElement> = cpu.children.iter().rev().filter(|child| child.name == "pci").collect();
             if let Some(gpu) = cpu.children.iter().find(|child| child.name == "gpu") {
                 return Err(gpu.wrong("it is within <cpu>; a GPU is within its <pci>"));
             }
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
                 if self.gpus.iter().any(|gpu| (gpu.host, &gpu.bus) == (host, &bus)) {
                     return Err(pci.wrong("there is another device with this busid"));
                 }
-                self.gpus.push(Gpu { element, host, bus, rank, node: 0, cpu: None });
+                self.gpus.push(NcclGpu { element, host, bus, rank, node: 0, cpu: None });
                 if self.gpus.len() > MAX_RANKS {
                     let what = format!("more than {} GPUs", MAX_RANKS);
                     return Err(Error::new(Code::TooLarge, what));
@@ -123,26 +123,26 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn processor(&mut self, cpu: &'a Element) -> Result<(NodeId, usize, Said)> {
+    fn processor(&mut self, cpu: &'a XmlElement) -> Result<(NodeId, usize, SaidRate)> {
         let host = self.host(cpu);
         let number = cpu.whole("numaid")?.ok_or_else(|| cpu.wrong("numaid is missing"))?;
         let name = format!("{}cpu{number}", self.prefix(host));
         let node = self.draft.node(&name, false).map_err(|error| cpu.wrong(error.message))?;
-        let processor = Processor {
+        let processor = NamedProcessor {
             architecture: cpu.get("arch"),
             vendor: cpu.get("vendor"),
             family: cpu.whole("familyid")?,
             model: cpu.whole("modelid")?,
         };
         let said = match processor.between() {
-            Some(rate) => Said::Nothing(Some(rate), "what NCCL counts on between these processors"),
-            None => Said::Nothing(None, "processors that NCCL does not know"),
+            Some(rate) => SaidRate::Nothing(Some(rate), "what NCCL counts on between these processors"),
+            None => SaidRate::Nothing(None, "processors that NCCL does not know"),
         };
         for child in &cpu.children {
             match child.name.as_str() {
                 "pci" => self.pci(child, node, node, host)?,
                 "nic" => {
-                    let said = Said::Nothing(Some(5000.0), "a NIC of no PCI device, which NCCL takes not to limit");
+                    let said = SaidRate::Nothing(Some(5000.0), "a NIC of no PCI device, which NCCL takes not to limit");
                     let name = format!("{}nic{}", self.prefix(host), self.draft.nodes.len());
                     let nic = self.draft.node(&name, false)?;
                     self.nic(child, nic, node, host, said)?;
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         Ok((node, host, said))
     }
 
-    fn pci(&mut self, pci: &'a Element, above: NodeId, cpu: NodeId, host: usize) -> Result<()> {
+    fn pci(&mut self, pci: &'a XmlElement, above: NodeId, cpu: NodeId, host: usize) -> Result<()> {
         let said = pci_rate(pci)?;
         if let Some((element, bus)) = gpu_of(pci)? {
             self.bare += usize::from(element.is_none());
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A node that forwards, named after its bus.
-    fn named(&mut self, kind: &str, pci: &Element, host: usize) -> Result<NodeId> {
+    fn named(&mut self, kind: &str, pci: &XmlElement, host: usize) -> Result<NodeId> {
         let mut name = format!("{}{kind}-{}", self.prefix(host), pci.text_of("busid")?);
         // Made-up files have a bus twice, which nothing refers to.
         if self.draft.ids.contains_key(&name) {
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A network card, and a node for each of its ports.
-    fn nic(&mut self, nic: &Element, node: NodeId, above: NodeId, host: usize, said: Said) -> Result<()> {
+    fn nic(&mut self, nic: &XmlElement, node: NodeId, above: NodeId, host: usize, said: SaidRate) -> Result<()> {
         self.draft.both(node, above, "pci", said)?;
         for net in &nic.children {
             if net.name != "net" {
@@ -222,8 +222,8 @@ impl<'a> Reader<'a> {
             let port = self.draft.node(&name, false).map_err(|error| net.wrong(error.message))?;
             self.draft.ports.push(Port::Beyond(port));
             let said = match net.whole("speed")? {
-                Some(megabits) if megabits > 0 => Said::Rate(megabits as f64 / 8000.0),
-                _ => Said::Nothing(Some(rates::NET), "a network without a speed, for which NCCL takes 10 Gb/s"),
+                Some(megabits) if megabits > 0 => SaidRate::Rate(megabits as f64 / 8000.0),
+                _ => SaidRate::Nothing(Some(rates::NET), "a network without a speed, for which NCCL takes 10 Gb/s"),
             };
             let first = self.draft.links.len();
             self.draft.both(node, port, "net", said).map_err(|error| net.wrong(error.message))?;
@@ -236,27 +236,27 @@ impl<'a> Reader<'a> {
     }
 
     /// NVLinks, xGMI links and chip-to-chip links of a GPU, from it; what they lead to says the way back.
-    fn fast_links(&mut self, gpu: &Gpu) -> Result<()> {
+    fn fast_links(&mut self, gpu: &NcclGpu) -> Result<()> {
         for child in gpu.element.iter().flat_map(|element| &element.children) {
             let element = gpu.element.expect("it has children");
             let (label, rate) = match child.name.as_str() {
                 "nvlink" => {
                     let known = element.whole("sm")?.and_then(rates::nvlink);
-                    let instead = Said::Nothing(
+                    let instead = SaidRate::Nothing(
                         Some(20.0),
                         "NVLinks of an sm that NCCL's list has not, taken as those of an A100",
                     );
-                    ("nvlink", known.map_or(instead, Said::Rate))
+                    ("nvlink", known.map_or(instead, SaidRate::Rate))
                 }
                 "xgmi" => {
                     let known = element.get("gcn").and_then(rates::xgmi);
                     let instead =
-                        Said::Nothing(Some(24.0), "xGMI of a GPU that RCCL's list has not, taken as the slowest");
-                    ("xgmi", known.map_or(instead, Said::Rate))
+                        SaidRate::Nothing(Some(24.0), "xGMI of a GPU that RCCL's list has not, taken as the slowest");
+                    ("xgmi", known.map_or(instead, SaidRate::Rate))
                 }
                 "c2c" => {
                     let rate = child.number("bw")?.ok_or_else(|| child.wrong("bw is missing"))? / 1e3;
-                    ("c2c", Said::Rate(rate))
+                    ("c2c", SaidRate::Rate(rate))
                 }
                 other => {
                     self.ignored(other);
@@ -268,8 +268,8 @@ impl<'a> Reader<'a> {
                 return Err(child.wrong(format!("count is {count}, expected 1 to {MAX_LINKS_OF_PAIR}")));
             }
             let said = match rate {
-                Said::Rate(rate) => Said::Rate(rate * count as f64),
-                Said::Nothing(rate, why) => Said::Nothing(rate.map(|rate| rate * count as f64), why),
+                SaidRate::Rate(rate) => SaidRate::Rate(rate * count as f64),
+                SaidRate::Nothing(rate, why) => SaidRate::Nothing(rate.map(|rate| rate * count as f64), why),
             };
             let class = child.get("tclass").unwrap_or_default();
             let cpu = gpu.cpu.expect("every GPU is below a processor");
@@ -297,9 +297,9 @@ impl<'a> Reader<'a> {
     }
 
     /// One link for all that lead from a GPU to switches.
-    fn join_switch(&mut self, gpu: NodeId, switch: NodeId, said: Said) -> Result<()> {
+    fn join_switch(&mut self, gpu: NodeId, switch: NodeId, said: SaidRate) -> Result<()> {
         match (self.switched.get(&gpu), said) {
-            (Some(&first), Said::Rate(more)) => {
+            (Some(&first), SaidRate::Rate(more)) => {
                 for link in &mut self.draft.links[first..first + 2] {
                     let sum = link.rate.map_or(0.0, |rate| rate.as_gb_per_s()) + more;
                     link.rate = Some(link::rate(sum)?);
@@ -313,8 +313,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(self) -> Result<Draft> {
-        let Reader { mut draft, ignored, bare, elsewhere, to_itself, .. } = self;
+    fn finish(self) -> Result<FabricDraft> {
+        let NcclReader { mut draft, ignored, bare, elsewhere, to_itself, .. } = self;
         if bare > 0 {
             draft.note(format!(
                 "{bare} GPUs are only PCI devices in the file: NCCL finds their NVLinks when it runs (NCCL_TOPO_DUMP_FILE writes them), here they have none"
@@ -335,7 +335,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The GPU that a PCI device is, if it is one: its element, if there is one, and its bus.
-fn gpu_of(pci: &Element) -> Result<Option<(Option<&Element>, String)>> {
+fn gpu_of(pci: &XmlElement) -> Result<Option<(Option<&XmlElement>, String)>> {
     let mut gpus = pci.children.iter().filter(|child| child.name == "gpu");
     let element = gpus.next();
     if let Some(another) = gpus.next() {
@@ -355,7 +355,7 @@ fn gpu_of(pci: &Element) -> Result<Option<(Option<&Element>, String)>> {
 }
 
 /// Whether a PCI device is a network card.
-fn is_nic(pci: &Element) -> bool {
+fn is_nic(pci: &XmlElement) -> bool {
     let has = |name: &str| pci.children.iter().any(|child| child.name == name);
     has("nic") || pci.get("class").is_some_and(|class| class.starts_with("0x02")) && !has("pci")
 }
@@ -366,18 +366,18 @@ fn bus(text: &str) -> String {
 }
 
 /// The rate of the link from a PCI device upwards.
-fn pci_rate(pci: &Element) -> Result<Said> {
+fn pci_rate(pci: &XmlElement) -> Result<SaidRate> {
     let width = pci.whole("link_width")?.unwrap_or(0);
     if !(0..=32).contains(&width) {
         return Err(pci.wrong(format!("link_width is {width}, expected 0 to 32 lanes")));
     }
     let lane = rates::lane(pci.get("link_speed").unwrap_or_default());
     Ok(match (width, lane) {
-        (1.., Some(lane)) => Said::Rate(width as f64 * lane),
+        (1.., Some(lane)) => SaidRate::Rate(width as f64 * lane),
         _ => {
             let lanes = if width > 0 { width as f64 } else { rates::LANES };
             let rate = lanes * lane.unwrap_or(rates::LANE);
-            Said::Nothing(Some(rate), "what NCCL takes for 16 lanes or 8 GT/s where either is not said")
+            SaidRate::Nothing(Some(rate), "what NCCL takes for 16 lanes or 8 GT/s where either is not said")
         }
     })
 }

@@ -2,7 +2,7 @@
 //! server, NVSwitches, other switches, links and the kind of GPU; and those of HPCC and of ASTRA-sim's ns-3, which begin with nodes,
 //! switches and links. Then come the switches and, each with rate, latency and the share of packets that it loses, the links.
 
-use super::{Draft, Said, rates};
+use super::{FabricDraft, SaidRate, rates};
 use crate::fabric::{MAX_LINKS, MAX_NODES, NodeId, link};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
@@ -49,7 +49,7 @@ enum Ns3Node {
 }
 
 /// Reads a text. O(nodes + links).
-pub fn read(text: &str) -> Result<Draft> {
+pub fn read(text: &str) -> Result<FabricDraft> {
     let lines = text.lines().enumerate();
     let words = lines.flat_map(|(at, line)| line.split_ascii_whitespace().map(move |word| (at + 1, word)));
     let words: Box<dyn Iterator<Item = _>> = Box::new(words);
@@ -80,7 +80,7 @@ pub fn read(text: &str) -> Result<Draft> {
         }
         kinds[id] = if at < nvswitches { Ns3Node::NvSwitch } else { Ns3Node::Switch };
     }
-    let mut draft = Draft::default();
+    let mut draft = FabricDraft::default();
     for (id, kind) in kinds.iter().enumerate() {
         let name = match kind {
             Ns3Node::Host if is_simai => "gpu",
@@ -105,7 +105,7 @@ pub fn read(text: &str) -> Result<Draft> {
 }
 
 /// Reads a link; whether it loses packets.
-fn read_link(words: &mut Words, kinds: &[Ns3Node], draft: &mut Draft) -> Result<bool> {
+fn read_link(words: &mut Words, kinds: &[Ns3Node], draft: &mut FabricDraft) -> Result<bool> {
     let nodes = kinds.len();
     let (from, to) = (words.number("node", nodes)?, words.number("node", nodes)?);
     let rate = words.next("rate")?;
@@ -125,7 +125,9 @@ fn read_link(words: &mut Words, kinds: &[Ns3Node], draft: &mut Draft) -> Result<
     let inside = [from, to].iter().any(|&end| kinds[end] == Ns3Node::NvSwitch);
     let first = draft.links.len();
     let label = if inside { "nvlink" } else { "net" };
-    draft.both(from as NodeId, to as NodeId, label, Said::Rate(rate)).map_err(|error| words.wrong(error.message))?;
+    draft
+        .both(from as NodeId, to as NodeId, label, SaidRate::Rate(rate))
+        .map_err(|error| words.wrong(error.message))?;
     let latency = link::latency(latency).map_err(|error| words.wrong(error.message))?;
     draft.links[first..].iter_mut().for_each(|link| link.latency = Some(latency));
     Ok(is_lossy)

@@ -86,7 +86,7 @@ pub fn computes(vendor: u16, device: u16) -> bool {
 
 /// A processor, as files name it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Processor<'a> {
+pub struct NamedProcessor<'a> {
     /// `x86_64`, `arm64` or `aarch64`, `ppc64` and such.
     pub architecture: Option<&'a str>,
     /// `GenuineIntel`, `AuthenticAMD`, ...
@@ -97,7 +97,7 @@ pub struct Processor<'a> {
     pub model: Option<i64>,
 }
 
-impl Processor<'_> {
+impl NamedProcessor<'_> {
     /// GB/s between two NUMA domains in one direction; `None` where NCCL knows no such processor.
     pub fn between(&self) -> Option<f64> {
         let model = self.model.unwrap_or(0);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn processors() {
-        let of = |vendor, family, model| Processor {
+        let of = |vendor, family, model| NamedProcessor {
             architecture: Some("x86_64"),
             vendor: Some(vendor),
             family: Some(family),
@@ -196,7 +196,7 @@ mod tests {
         for (family, model) in [(143, 49), (175, 1), (25, 17), (191, 2), (26, 2)] {
             assert_eq!(of("AuthenticAMD", family, model).between(), Some(16.0));
         }
-        assert_eq!(Processor { architecture: Some("aarch64"), ..Processor::default() }.between(), Some(6.0));
-        assert_eq!(Processor::default().between(), None);
+        assert_eq!(NamedProcessor { architecture: Some("aarch64"), ..NamedProcessor::default() }.between(), Some(6.0));
+        assert_eq!(NamedProcessor::default().between(), None);
     }
 }

@@ -15,27 +15,27 @@ const MAX_ATTRIBUTES: usize = 64;
 
 /// An element, with what lies within it.
 #[derive(Debug, Default)]
-pub struct Element {
+pub struct XmlElement {
     /// Its name.
     pub name: String,
     /// Line on which its tag ends.
     line: usize,
     attributes: Vec<(String, String)>,
     /// Elements within it, in their order.
-    pub children: Vec<Element>,
+    pub children: Vec<XmlElement>,
     /// Text within it, without that of its children.
     pub text: String,
 }
 
-impl Element {
+impl XmlElement {
     /// The outermost element of a text.
     ///
     /// # Errors
     /// [`Code::BadFile`] with the line, [`Code::TooLarge`].
-    pub fn parse(text: &str) -> Result<Element> {
+    pub fn parse(text: &str) -> Result<XmlElement> {
         let mut reader = Reader::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
         // What is open, within an element for the whole text.
-        let mut open = vec![Element::default()];
+        let mut open = vec![XmlElement::default()];
         let (mut line, mut seen, mut elements) = (1, 0, 0);
         loop {
             let event = reader.read_event();
@@ -51,7 +51,7 @@ impl Element {
                         let what = format!("more than {MAX_ELEMENTS} elements, or {MAX_DEPTH} within each other");
                         return Err(place(Error::new(Code::TooLarge, what)));
                     }
-                    open.push(Element::of(&tag, line).map_err(place)?);
+                    open.push(XmlElement::of(&tag, line).map_err(place)?);
                 }
                 Event::Empty(tag) => {
                     elements += 1;
@@ -59,7 +59,7 @@ impl Element {
                         let what = format!("more than {MAX_ELEMENTS} elements");
                         return Err(place(Error::new(Code::TooLarge, what)));
                     }
-                    let element = Element::of(&tag, line).map_err(place)?;
+                    let element = XmlElement::of(&tag, line).map_err(place)?;
                     open.last_mut().expect("the whole text is open").children.push(element);
                 }
                 Event::End(_) => {
@@ -83,7 +83,7 @@ impl Element {
         }
     }
 
-    fn of(tag: &BytesStart, line: usize) -> Result<Element> {
+    fn of(tag: &BytesStart, line: usize) -> Result<XmlElement> {
         let mut attributes = vec![];
         for attribute in tag.attributes() {
             let attribute = attribute.or_else(|error| malformed(&error))?;
@@ -93,7 +93,7 @@ impl Element {
             let value = attribute.normalized_value(XmlVersion::Implicit1_0).or_else(|error| malformed(&error))?;
             attributes.push((attribute.key.0.to_string(), value.into_owned()));
         }
-        Ok(Element { name: tag.name().0.to_string(), line, attributes, ..Element::default() })
+        Ok(XmlElement { name: tag.name().0.to_string(), line, attributes, ..XmlElement::default() })
     }
 
     /// The value of an attribute.
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn trees_and_numbers() {
         let text = "<?xml version=\"1.0\"?>\n<!DOCTYPE a SYSTEM \"a.dtd\">\n<a n=\"0x10\" x=\"2.5\" e=\"\" q=\"&lt;&#65;\">1\n<b/>2<b><c/></b></a>\n";
-        let tree = Element::parse(text).unwrap();
+        let tree = XmlElement::parse(text).unwrap();
         assert_eq!((tree.name.as_str(), tree.children.len(), tree.text.as_str()), ("a", 2, "1\n2"));
         assert_eq!(
             (tree.whole("n").unwrap(), tree.number("x").unwrap(), tree.whole("e").unwrap()),
@@ -186,7 +186,7 @@ mod tests {
             ("<a b='1' b='2'/>", Code::BadFile, "line 1: "),
             ("<", Code::BadFile, "line 1: "),
         ] {
-            let error = Element::parse(text).unwrap_err();
+            let error = XmlElement::parse(text).unwrap_err();
             assert_eq!(error.code, code, "{error}");
             assert!(error.message.contains(why) && error.message.len() < 400, "{error}");
         }

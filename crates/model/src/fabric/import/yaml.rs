@@ -13,48 +13,48 @@ const MAX_DEPTH: usize = 64;
 
 /// A value and its line.
 #[derive(Debug)]
-pub struct Value {
+pub struct YamlValue {
     line: usize,
-    content: Content,
+    content: YamlContent,
 }
 
 #[derive(Debug)]
-enum Content {
+enum YamlContent {
     Text(String),
-    List(Vec<Rc<Value>>),
-    Map(Vec<(String, Rc<Value>)>),
+    List(Vec<Rc<YamlValue>>),
+    Map(Vec<(String, Rc<YamlValue>)>),
 }
 
 /// A list or a map that is not closed yet, with the key that waits for its value and the name that aliases have for it.
-struct Open {
-    value: Value,
+struct OpenValue {
+    value: YamlValue,
     key: Option<String>,
     anchor: usize,
 }
 
-impl Open {
+impl OpenValue {
     /// Adds an item, or the value of the key that came before.
-    fn add(&mut self, item: Rc<Value>) -> Result<()> {
+    fn add(&mut self, item: Rc<YamlValue>) -> Result<()> {
         match (&mut self.value.content, self.key.take()) {
-            (Content::List(list), _) => list.push(item),
-            (Content::Map(map), Some(key)) if map.iter().any(|(other, _)| *other == key) => {
+            (YamlContent::List(list), _) => list.push(item),
+            (YamlContent::Map(map), Some(key)) if map.iter().any(|(other, _)| *other == key) => {
                 return Err(bad(format!("key '{}' is there twice", clip(&key))));
             }
-            (Content::Map(map), Some(key)) => map.push((key, item)),
-            (Content::Map(_), None) => return Err(bad("a key that is no text")),
-            (Content::Text(_), _) => unreachable!("only lists and maps are open"),
+            (YamlContent::Map(map), Some(key)) => map.push((key, item)),
+            (YamlContent::Map(_), None) => return Err(bad("a key that is no text")),
+            (YamlContent::Text(_), _) => unreachable!("only lists and maps are open"),
         }
         Ok(())
     }
 }
 
-impl Value {
+impl YamlValue {
     /// The first document of a text.
     ///
     /// # Errors
     /// [`Code::BadFile`] with the line, [`Code::TooLarge`].
-    pub fn parse(text: &str) -> Result<Rc<Value>> {
-        let (mut open, mut anchors): (Vec<Open>, HashMap<usize, Rc<Value>>) = Default::default();
+    pub fn parse(text: &str) -> Result<Rc<YamlValue>> {
+        let (mut open, mut anchors): (Vec<OpenValue>, HashMap<usize, Rc<YamlValue>>) = Default::default();
         let mut values = 0;
         for event in Parser::new_from_str(text) {
             let (event, span) = event.map_err(|error| {
@@ -70,28 +70,31 @@ impl Value {
             }
             let closed = match event {
                 Event::SequenceStart(anchor, _) => {
-                    let value = Value { line, content: Content::List(vec![]) };
-                    open.push(Open { value, key: None, anchor });
+                    let value = YamlValue { line, content: YamlContent::List(vec![]) };
+                    open.push(OpenValue { value, key: None, anchor });
                     continue;
                 }
                 Event::MappingStart(anchor, _) => {
-                    let value = Value { line, content: Content::Map(vec![]) };
-                    open.push(Open { value, key: None, anchor });
+                    let value = YamlValue { line, content: YamlContent::Map(vec![]) };
+                    open.push(OpenValue { value, key: None, anchor });
                     continue;
                 }
                 Event::Scalar(text, _, anchor, _) => {
-                    if let Some(Open { value: Value { content: Content::Map(_), .. }, key: key @ None, .. }) =
-                        open.last_mut()
+                    if let Some(OpenValue {
+                        value: YamlValue { content: YamlContent::Map(_), .. },
+                        key: key @ None,
+                        ..
+                    }) = open.last_mut()
                     {
                         *key = Some(text.into_owned());
                         continue;
                     }
-                    let value = Rc::new(Value { line, content: Content::Text(text.into_owned()) });
+                    let value = Rc::new(YamlValue { line, content: YamlContent::Text(text.into_owned()) });
                     anchors.insert(anchor, value.clone());
                     value
                 }
                 Event::SequenceEnd | Event::MappingEnd => {
-                    let Open { value, anchor, .. } = open.pop().expect("the parser matches starts and ends");
+                    let OpenValue { value, anchor, .. } = open.pop().expect("the parser matches starts and ends");
                     let value = Rc::new(value);
                     anchors.insert(anchor, value.clone());
                     value
@@ -111,8 +114,8 @@ impl Value {
     }
 
     /// What a map has under a key; `None` for null and for what is no map.
-    pub fn get(&self, key: &str) -> Option<&Value> {
-        let Content::Map(map) = &self.content else { return None };
+    pub fn get(&self, key: &str) -> Option<&YamlValue> {
+        let YamlContent::Map(map) = &self.content else { return None };
         let found = map.iter().find(|(name, _)| name == key)?;
         Some(&*found.1).filter(|value| !value.is_null())
     }
@@ -123,7 +126,7 @@ impl Value {
     /// [`Code::BadFile`] where there is none.
     pub fn text_of(&self, key: &str) -> Result<&str> {
         match self.get(key).map(|value| &value.content) {
-            Some(Content::Text(text)) => Ok(text),
+            Some(YamlContent::Text(text)) => Ok(text),
             Some(_) => Err(self.wrong(format!("{key} is no text"))),
             None => Err(self.wrong(format!("{key} is missing"))),
         }
@@ -155,9 +158,9 @@ impl Value {
     ///
     /// # Errors
     /// [`Code::BadFile`] for what is no list.
-    pub fn list(&self, key: &str) -> Result<&[Rc<Value>]> {
+    pub fn list(&self, key: &str) -> Result<&[Rc<YamlValue>]> {
         match self.get(key).map(|value| &value.content) {
-            Some(Content::List(list)) => Ok(list),
+            Some(YamlContent::List(list)) => Ok(list),
             Some(_) => Err(self.wrong(format!("{key} is no list"))),
             None => Ok(&[]),
         }
@@ -173,7 +176,7 @@ impl Value {
         }
         let mut texts = vec![];
         for value in self.list(key)? {
-            let Content::Text(text) = &value.content else {
+            let YamlContent::Text(text) = &value.content else {
                 return Err(value.wrong(format!("{key} has what is no text")));
             };
             texts.push(text.as_str());
@@ -183,12 +186,12 @@ impl Value {
 
     /// The keys of a map.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        let map = if let Content::Map(map) = &self.content { &map[..] } else { &[] };
+        let map = if let YamlContent::Map(map) = &self.content { &map[..] } else { &[] };
         map.iter().map(|(key, _)| key.as_str())
     }
 
     fn is_null(&self) -> bool {
-        matches!(&self.content, Content::Text(text) if matches!(text.as_str(), "" | "~" | "null"))
+        matches!(&self.content, YamlContent::Text(text) if matches!(text.as_str(), "" | "~" | "null"))
     }
 
     /// What is wrong with this value, with its line.
@@ -208,7 +211,7 @@ mod tests {
     #[test]
     fn trees_numbers_and_aliases() {
         let text = "a: &x\n- 1\n- b: two\n  n: ~\nc: *x\nd: {e: 2.5, f: '7'}\n";
-        let tree = Value::parse(text).unwrap();
+        let tree = YamlValue::parse(text).unwrap();
         assert_eq!(
             (tree.list("a").unwrap().len(), tree.list("c").unwrap().len(), tree.list("z").unwrap().len()),
             (2, 2, 0)
@@ -223,7 +226,7 @@ mod tests {
     #[test]
     fn a_key_that_is_there_twice_is_refused() {
         for text in ["a: 1\nb: {c: 1, c: 2}\n", "a: 1\nc: [b, {d: 2}]\nc: x\n"] {
-            let message = Value::parse(text).unwrap_err().message;
+            let message = YamlValue::parse(text).unwrap_err().message;
             assert!(message.ends_with("key 'c' is there twice"), "{message}");
         }
     }
@@ -241,13 +244,13 @@ mod tests {
             ("a: [1", Code::BadFile, "line "),
             ("? [a]\n: 1", Code::BadFile, "no text"),
         ] {
-            let error = Value::parse(text).unwrap_err();
+            let error = YamlValue::parse(text).unwrap_err();
             assert_eq!(error.code, code, "{error}");
             assert!(error.message.contains(why), "{error}");
         }
         // Aliases of aliases take no memory.
         let laughs = (0..40)
             .fold("a0: &a0 [x, x]\n".to_string(), |text, n| format!("{text}a{0}: &a{0} [*a{n}, *a{n}]\n", n + 1));
-        assert_eq!(Value::parse(&laughs).unwrap().list("a40").unwrap().len(), 2);
+        assert_eq!(YamlValue::parse(&laughs).unwrap().list("a40").unwrap().len(), 2);
     }
 }
