@@ -10,7 +10,7 @@ use antiphon_base::parameter::Value;
 use antiphon_base::units::Picos;
 use antiphon_bound::busiest_ps;
 use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::schedule::{Issue, Op, Schedule};
+use antiphon_model::schedule::{Builder, Issue, Op, Schedule};
 
 /// See the module.
 pub struct Direct;
@@ -69,29 +69,7 @@ impl Algorithm for Direct {
                     };
                 }
             }
-            Kind::AllToAll => {
-                if n > MAX_ALL_TO_ALL_RANKS {
-                    let what = format!("direct all-to-all on {n} ranks; at most {MAX_ALL_TO_ALL_RANKS} are supported");
-                    return Err(Error::new(Code::TooLarge, what));
-                }
-                builder.phase("all-to-all", false);
-                for source in 0..n {
-                    for owner in 0..n {
-                        let region = request.part(source, owner);
-                        let wire = match request.matrix {
-                            Some(_) if region.1 == 0 => continue,
-                            Some(_) => request.wire_bytes(region.1),
-                            None => request.block_bytes(n),
-                        };
-                        let lane = builder.block(region, wire);
-                        let entry = &mut builder.schedule.lanes[lane as usize];
-                        (entry.source, entry.owner) = (source, owner);
-                        if source != owner {
-                            builder.send(Op::Copy, source, owner, lane, (owner + n - source) % n - 1)?;
-                        }
-                    }
-                }
-            }
+            Kind::AllToAll => all_to_all(request, &mut builder)?,
             _ => {
                 // Every rank scatters what it has gathered from all others.
                 let passes = u64::from(request.scatters()) + u64::from(request.gathers());
@@ -116,4 +94,31 @@ impl Algorithm for Direct {
         }
         builder.finish()
     }
+}
+
+/// Adds a lane and a message for every pair of ranks that has data.
+fn all_to_all(request: &Request, builder: &mut Builder) -> Result<()> {
+    let n = request.ranks();
+    if n > MAX_ALL_TO_ALL_RANKS {
+        let what = format!("direct all-to-all on {n} ranks; at most {MAX_ALL_TO_ALL_RANKS} are supported");
+        return Err(Error::new(Code::TooLarge, what));
+    }
+    builder.phase("all-to-all", false);
+    for source in 0..n {
+        for owner in 0..n {
+            let region = request.part(source, owner);
+            let wire = match request.matrix {
+                Some(_) if region.1 == 0 => continue,
+                Some(_) => request.wire_bytes(region.1),
+                None => request.block_bytes(n),
+            };
+            let lane = builder.block(region, wire);
+            let entry = &mut builder.schedule.lanes[lane as usize];
+            (entry.source, entry.owner) = (source, owner);
+            if source != owner {
+                builder.send(Op::Copy, source, owner, lane, (owner + n - source) % n - 1)?;
+            }
+        }
+    }
+    Ok(())
 }

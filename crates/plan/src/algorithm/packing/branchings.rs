@@ -210,6 +210,13 @@ impl<'a> Growth<'a> {
                 }
             }
         };
+        self.flow_along(found, sink);
+        true
+    }
+
+    /// Lets a unit flow to the sink on the way that was found.
+    fn flow_along(&mut self, found: u32, sink: u32) {
+        let (flow, nodes) = (&mut self.flow, self.out.len() as u32);
         let mut at = found;
         while at != sink {
             let (arc, to) = flow.next[at as usize];
@@ -226,7 +233,6 @@ impl<'a> Growth<'a> {
             }
             at = to;
         }
-        true
     }
 }
 
