@@ -1,7 +1,7 @@
 //! GOAL: who sends what to whom after what, for LogGOPSim and ATLAHS (Hoefler et al., Group Operation Assembly Language, ICPP 2009). It says
 //! nothing of data, so it is only written.
 
-use super::{Foreign, Format, check_consumer};
+use super::{FileFormat, Foreign, check_consumer};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::Watch;
 use antiphon_model::schedule::{Event, Program, Schedule, TransferId};
@@ -16,7 +16,7 @@ const MAX_MESSAGES: u64 = 1 << 20;
 /// The format.
 pub struct Goal;
 
-impl Format for Goal {
+impl FileFormat for Goal {
     fn name(&self) -> &'static str {
         "goal"
     }

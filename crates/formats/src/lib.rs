@@ -22,7 +22,7 @@ use std::fmt::Debug;
 pub const MAX_TEXT_BYTES: usize = 1 << 28;
 
 /// A format of another tool.
-pub trait Format: Sync {
+pub trait FileFormat: Sync {
     /// Its name, e.g. `msccl`.
     fn name(&self) -> &'static str;
     /// What it is, in a few words.
@@ -85,13 +85,13 @@ pub struct FileProof {
 }
 
 /// All formats.
-pub const ALL: &[&dyn Format] = &[&msccl::Msccl, &mscclpp::Mscclpp, &flows::Teccl, &flows::Tacos, &goal::Goal];
+pub const ALL: &[&dyn FileFormat] = &[&msccl::Msccl, &mscclpp::Mscclpp, &flows::Teccl, &flows::Tacos, &goal::Goal];
 
 /// The format of a name.
 ///
 /// # Errors
 /// [`Code::UnknownName`] with the nearest known name.
-pub fn by_name(name: &str) -> Result<&'static dyn Format> {
+pub fn by_name(name: &str) -> Result<&'static dyn FileFormat> {
     let names = || ALL.iter().map(|format| format.name());
     ALL.iter().find(|format| format.name() == name).copied().ok_or_else(|| {
         let known = names().collect::<Vec<_>>().join(", ");
@@ -103,14 +103,14 @@ pub fn by_name(name: &str) -> Result<&'static dyn Format> {
 ///
 /// # Errors
 /// [`Code::UnknownName`] with the nearest known name.
-fn check_consumer(format: &dyn Format, consumer: &str) -> Result<()> {
+fn check_consumer(format: &dyn FileFormat, consumer: &str) -> Result<()> {
     match format.consumers().contains(&consumer) {
         true => Ok(()),
         false => Err(unknown_consumer(format, consumer)),
     }
 }
 
-fn unknown_consumer(format: &dyn Format, consumer: &str) -> Error {
+fn unknown_consumer(format: &dyn FileFormat, consumer: &str) -> Error {
     let known = format.consumers();
     let near = nearest(consumer, known.iter().copied());
     let (format, known) = (format.name(), known.join(", "));
@@ -121,7 +121,7 @@ fn unknown_consumer(format: &dyn Format, consumer: &str) -> Error {
 ///
 /// # Errors
 /// [`Code::BadFile`] for XML of no known format, [`Code::TooLarge`].
-pub fn of_text(text: &str) -> Result<Option<&'static dyn Format>> {
+pub fn of_text(text: &str) -> Result<Option<&'static dyn FileFormat>> {
     if text.len() > MAX_TEXT_BYTES && text.trim_start().starts_with('<') {
         return Err(Error::new(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20)));
     }

@@ -4,7 +4,7 @@ use super::allocate::Matching;
 use super::buffer::VcBuffer;
 use super::channel::{ChannelEnd, FlitChannel};
 use super::network::{FlitNetwork, PacketRouting, PortFeeder, Terminal};
-use super::router::{FlitRouter, RouterPorts};
+use super::router::{FlitRouter, PortSpans};
 use super::wheel::{FlitEvents, Wheel};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
@@ -148,9 +148,9 @@ impl PortLists {
     }
 
     fn routers(&self, vc_bits: u32) -> Vec<FlitRouter> {
-        let mut ports = RouterPorts::default();
+        let mut ports = PortSpans::default();
         let router = |(ins, outs): (&Vec<usize>, &Vec<usize>)| {
-            ports = RouterPorts {
+            ports = PortSpans {
                 first_in: ports.first_in + ports.ins,
                 ins: ins.len() as u32,
                 first_out: ports.first_out + ports.outs,

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Ports of one router, and the words of its sets of buffers: the first of each, and how many.
 #[derive(Clone, Copy, Default)]
-pub(super) struct RouterPorts {
+pub(super) struct PortSpans {
     pub(super) first_in: u32,
     pub(super) ins: u32,
     pub(super) first_out: u32,
@@ -18,7 +18,7 @@ pub(super) struct RouterPorts {
     pub(super) words: u32,
 }
 
-impl RouterPorts {
+impl PortSpans {
     fn words(&self) -> Range<usize> {
         self.first_word as usize..(self.first_word + self.words) as usize
     }
@@ -32,7 +32,7 @@ impl RouterPorts {
 
 /// When a router works. Its buffers, sets and pointers are in lists of the whole network.
 pub(super) struct FlitRouter {
-    pub(super) ports: RouterPorts,
+    pub(super) ports: PortSpans,
     /// Whether a head that found no virtual channel when it last looked might find one now.
     pub(super) vc_news: bool,
     /// Whether the last allocation granted anything, and the first cycle after it in which an output queue
@@ -45,7 +45,7 @@ pub(super) struct FlitRouter {
 }
 
 impl FlitRouter {
-    pub(super) fn new(ports: RouterPorts) -> FlitRouter {
+    pub(super) fn new(ports: PortSpans) -> FlitRouter {
         FlitRouter { ports, vc_news: false, granted: false, opens: u64::MAX, woken: u64::MAX, worked: u64::MAX }
     }
 }
@@ -91,7 +91,7 @@ impl<R: PacketRouting> FlitNetwork<R> {
     }
 
     /// Ports of the router of an input port.
-    fn ports_of_in(&self, port: usize) -> RouterPorts {
+    fn ports_of_in(&self, port: usize) -> PortSpans {
         self.routers[self.router_of_in[port] as usize].ports
     }
 
@@ -186,7 +186,7 @@ impl<R: PacketRouting> FlitNetwork<R> {
     }
 
     /// The end of the first delay among a router's waiting packets.
-    fn first_ready(&self, ports: RouterPorts) -> u64 {
+    fn first_ready(&self, ports: PortSpans) -> u64 {
         let first = (ports.first_in as usize) << self.vc_bits;
         let waits = |&id: &usize| {
             let (word, bit) = self.bit(id);

@@ -5,7 +5,7 @@ use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::schedule::Schedule;
 use antiphon_base::error::{Code, Error};
-use antiphon_formats::{self as formats_of, Format};
+use antiphon_formats::{self as formats_of, FileFormat};
 use antiphon_model::fabric as core_fabric;
 use antiphon_model::schedule as core_schedule;
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ pub fn format_of(text: Text<'_>) -> PyResult<Option<&'static str>> {
     Ok(of_text(text.0)?.map(|format| format.name()))
 }
 
-fn of_text(text: &str) -> PyResult<Option<&'static dyn Format>> {
+fn of_text(text: &str) -> PyResult<Option<&'static dyn FileFormat>> {
     formats_of::of_text(text).map_err(raise)
 }
 

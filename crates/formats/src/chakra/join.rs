@@ -30,12 +30,12 @@ struct Caller {
     rank: u32,
     node: u32,
     id: u64,
-    call: Said,
+    call: NumberedCall,
 }
 
 /// A call, its group by number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum NumberedCall {
     Collective { kind: Option<Kind>, group: usize, bytes: Bytes, priority: u32 },
     Message { from: u32, to: u32, tag: u32, bytes: Bytes, priority: u32 },
 }
@@ -47,9 +47,11 @@ impl Joining {
             Call::Collective { kind, group, bytes, priority } => {
                 let count = self.names.len();
                 let group = *self.names.entry(group).or_insert(count);
-                Said::Collective { kind, group, bytes, priority }
+                NumberedCall::Collective { kind, group, bytes, priority }
             }
-            Call::Message { from, to, tag, bytes, priority } => Said::Message { from, to, tag, bytes, priority },
+            Call::Message { from, to, tag, bytes, priority } => {
+                NumberedCall::Message { from, to, tag, bytes, priority }
+            }
         };
         self.calls.push(Caller { rank, node, id, call });
     }
@@ -71,12 +73,12 @@ impl Joining {
                 let bad = |what: String| Err(Error::new(Code::BadFile, format!("rank {rank}: node {id}: {what}")));
                 let name = graph.programs[rank as usize].nodes[node as usize].name;
                 let exchange = match call {
-                    Said::Message { from, .. } if from != rank => continue,
-                    Said::Message { from, to, tag, bytes, priority } => {
+                    NumberedCall::Message { from, .. } if from != rank => continue,
+                    NumberedCall::Message { from, to, tag, bytes, priority } => {
                         sent.entry((from, to, tag)).or_default().push_back(graph.exchanges.len() as u32);
                         Exchange { name, what: What::Message { from, to, tag }, bytes, group: 0, priority }
                     }
-                    Said::Collective { kind, group, bytes, priority } => {
+                    NumberedCall::Collective { kind, group, bytes, priority } => {
                         let number = groups[group];
                         let Group { name: of, ranks } = &graph.groups[number as usize];
                         if ranks.binary_search(&rank).is_err() {
@@ -146,7 +148,7 @@ impl Joining {
             }
         }
         for Caller { rank, node, id, call } in interruptible(&self.calls) {
-            let &Said::Message { from, to, tag, bytes, .. } = call else { continue };
+            let &NumberedCall::Message { from, to, tag, bytes, .. } = call else { continue };
             if from == *rank {
                 continue;
             }
@@ -173,7 +175,7 @@ impl Joining {
     fn groups(&self, graph: &mut Graph, listed: BTreeMap<String, Vec<u32>>) -> Result<Vec<u32>> {
         let mut using: Vec<Vec<u32>> = vec![Vec::new(); self.names.len()];
         for Caller { rank, call, .. } in &self.calls {
-            if let Said::Collective { group, .. } = *call
+            if let NumberedCall::Collective { group, .. } = *call
                 && using[group].last() != Some(rank)
             {
                 using[group].push(*rank);

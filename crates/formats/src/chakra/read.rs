@@ -2,7 +2,7 @@
 
 use super::frames::Frames;
 use super::join::{Call, Joining};
-use super::model::{AnyMetadata, Node, NodeType};
+use super::model::{AnyMetadata, ChakraNode, NodeType};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{ByKey, MAX_BYTES, Picos, clip, clip_error};
 use antiphon_base::watch::interruptible;
@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 120;
 
 /// What traces say.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
+pub struct ChakraTrace {
     /// What all ranks do.
     pub graph: Graph,
     /// Nodes that compute for a time that no one says, and so take none.
@@ -33,7 +33,7 @@ pub struct Trace {
 }
 
 /// Reads the traces of all ranks, in the order of their numbers. Memory is that of the graph and of one message.
-pub struct Reader {
+pub struct TraceReader {
     graph: Graph,
     /// Times nodes that only say their operations.
     roofline: Option<Roofline>,
@@ -49,14 +49,14 @@ pub struct Reader {
     next: u32,
 }
 
-impl Reader {
+impl TraceReader {
     /// A reader of the traces of `ranks` ranks. Nodes without a duration take the time of a roofline for the operations
     /// and bytes that they say. `groups` are those of [`parse_groups`], or none.
     ///
     /// # Errors
     /// [`Code::BadFile`] for a group of ranks that do not exist.
     pub fn new(ranks: u32, roofline: Option<Roofline>, groups: BTreeMap<String, Vec<u32>>) -> Result<Self> {
-        let mut reader = Reader {
+        let mut reader = TraceReader {
             graph: Graph::new(ranks),
             roofline,
             names: HashMap::new(),
@@ -96,7 +96,7 @@ impl Reader {
         for _ in interruptible(0u64..) {
             let at = frames.at();
             let Some(message) = frames.next()? else { break };
-            let node = Node::decode(message).map_err(|_| broken(at, "a message is no node"))?;
+            let node = ChakraNode::decode(message).map_err(|_| broken(at, "a message is no node"))?;
             self.nodes += 1;
             self.dependencies += node.data_deps.len() + node.ctrl_deps.len();
             if self.nodes > MAX_NODES || self.dependencies > MAX_DEPENDENCIES {
@@ -153,17 +153,17 @@ impl Reader {
     /// # Errors
     /// [`Code::BadFile`] for collectives and messages that do not match, nodes that wait for themselves, and groups that
     /// are not known; [`Code::TooLarge`].
-    pub fn finish(self) -> Result<Trace> {
-        let Reader { mut graph, groups, names, joining, untimed, .. } = self;
+    pub fn finish(self) -> Result<ChakraTrace> {
+        let TraceReader { mut graph, groups, names, joining, untimed, .. } = self;
         graph.names = vec![String::new(); names.len()];
         names.into_iter().for_each(|(name, number)| graph.names[number as usize] = name);
         joining.join(&mut graph, groups)?;
         graph.check()?;
-        Ok(Trace { graph, untimed })
+        Ok(ChakraTrace { graph, untimed })
     }
 
     /// What a node does, and what it does with others.
-    fn work(&mut self, rank: u32, node: &Node) -> Result<(Work, Option<Call>)> {
+    fn work(&mut self, rank: u32, node: &ChakraNode) -> Result<(Work, Option<Call>)> {
         let Some(kind) = NodeType::of(node.kind) else {
             return Err(Error::new(Code::BadFile, format!("type {} is not known; 0 to 10 are", node.kind)));
         };
@@ -207,7 +207,7 @@ impl Reader {
     }
 
     /// How long a node takes: what it says, else by its operations and bytes.
-    fn time(&mut self, node: &Node, lane: Lane) -> Result<Picos> {
+    fn time(&mut self, node: &ChakraNode, lane: Lane) -> Result<Picos> {
         let too_long = || Error::new(Code::BadFile, "it takes more than 26 days; duration_micros are microseconds");
         if let Some(time) = node.whole::<Picos>("duration_picos")? {
             return Ok(time);
@@ -246,7 +246,7 @@ impl Reader {
     }
 
     /// Groups that a node of PyTorch lists: `[{"pg_name": "1", "ranks": [0, 1], ...}, ...]` within its inputs.
-    fn listed_groups(&mut self, node: &Node) -> Result<()> {
+    fn listed_groups(&mut self, node: &ChakraNode) -> Result<()> {
         #[derive(Deserialize)]
         struct Listed {
             pg_name: String,
@@ -304,11 +304,11 @@ pub fn parse_groups(text: &str) -> Result<BTreeMap<String, Vec<u32>>> {
     })
 }
 
-fn described(node: &Node) -> String {
+fn described(node: &ChakraNode) -> String {
     format!("node {} '{}'", node.id, clip(&node.name))
 }
 
-fn bytes(node: &Node) -> Result<u64> {
+fn bytes(node: &ChakraNode) -> Result<u64> {
     let bytes = node.needed("comm_size")?;
     if bytes > MAX_BYTES {
         return Err(Error::new(Code::BadFile, format!("comm_size is {bytes}, which is more than 1 PiB")));
@@ -317,7 +317,7 @@ fn bytes(node: &Node) -> Result<u64> {
 }
 
 /// The collective of a node.
-fn collective(node: &Node) -> Result<Call> {
+fn collective(node: &ChakraNode) -> Result<Call> {
     let number: u64 = node.needed("comm_type")?;
     let kind = match number {
         0 => Some(Kind::AllReduce),

@@ -47,12 +47,12 @@ pub struct Piece {
     /// What of the part, from 0 to 1.
     pub cut: (f64, f64),
     /// By time.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<FlowHop>,
 }
 
 /// A piece goes from a rank to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hop {
+pub struct FlowHop {
     /// When it is sent; it can go on at a later time.
     pub time: u64,
     /// From which rank.

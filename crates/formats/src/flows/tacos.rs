@@ -1,8 +1,8 @@
 //! What TACOS writes as CSV: an all-gather as the chunks of every link in order (Won et al., TACOS, MICRO 2024;
 //! github.com/astra-sim/tacos).
 
-use super::{Flows, Hop, MAX_HOPS, Piece, fail};
-use crate::{Foreign, Format};
+use super::{FlowHop, Flows, MAX_HOPS, Piece, fail};
+use crate::{FileFormat, Foreign};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
 use antiphon_base::watch::Watch;
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 /// The format.
 pub struct Tacos;
 
-impl Format for Tacos {
+impl FileFormat for Tacos {
     fn name(&self) -> &'static str {
         "tacos"
     }
@@ -144,7 +144,7 @@ fn read(text: &str, watch: Watch) -> Result<Flows> {
         pieces.push(Piece { name, source, owner: source, part, cut: (0.0, 1.0), hops: vec![] });
     }
     for (&(from, to, chunk, _), time) in hops.iter().zip(times) {
-        pieces[chunk as usize].hops.push(Hop { time, from, to });
+        pieces[chunk as usize].hops.push(FlowHop { time, from, to });
     }
     pieces.iter_mut().for_each(|piece| piece.hops.sort_unstable());
     Ok(Flows { name: "tacos", kind: Kind::AllGather, nodes: (0..npus as u32).collect(), parts: count as u32, pieces })

@@ -15,22 +15,22 @@ mod read;
 mod write;
 
 pub(super) use cells::{Cells, buffer_size};
-pub(super) use graph::{Graph, Names};
+pub(super) use graph::{Names, StepGraph};
 pub(super) use grid::Grid;
 pub(super) use interpret::check;
-pub(super) use layout::{Layout, check as check_sayable};
+pub(super) use layout::{ChunkLayout, check as check_sayable};
 pub(super) use raise::raise_graph;
 pub(super) use read::kind_of;
 
 pub use consumers::{CONSUMERS, Consumer, consumer};
 pub use interpret::prove;
 pub use lower::lower;
-pub use model::{Action, Algo, Block, Buffer, Gpu, Place, Step, Text};
+pub use model::{Algo, Buffer, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, Text};
 pub use raise::raise;
 pub use read::read;
 pub use write::write;
 
-use super::{FileProof, Foreign, Format};
+use super::{FileFormat, FileProof, Foreign};
 use antiphon_base::error::Result;
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
@@ -41,7 +41,7 @@ use antiphon_model::schedule::Schedule;
 /// The format.
 pub struct Msccl;
 
-impl Format for Msccl {
+impl FileFormat for Msccl {
     fn name(&self) -> &'static str {
         "msccl"
     }

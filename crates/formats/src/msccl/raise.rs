@@ -2,19 +2,19 @@
 //! what is received beside a rank's own value is *pending* until it is added to that, or takes its place.
 
 use super::cells::Cells;
-use super::graph::{Graph, NodeId};
-use super::model::{Action, Algo, Buffer, Place};
+use super::graph::{StepGraph, StepId};
+use super::model::{Algo, Buffer, ChunkPlace, StepAction};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind, shard};
-use antiphon_model::fabric::{Fabric, NodeId as FabricNode};
+use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::{Builder, Dependency, Event, Lane, LaneId, Op, Payload, Schedule, TransferId};
 use antiphon_proof::verify_watched;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 /// What a transfer waits for at its sender, and at its receiver.
-type Waits = [Vec<(TransferId, Event)>; 2];
+type TransferWaits = [Vec<(TransferId, Event)>; 2];
 
 /// Most chunks of all buffers together.
 const MAX_CELLS: u64 = 1 << 23;
@@ -27,15 +27,15 @@ const MAX_CELLS: u64 = 1 << 23;
 /// # Errors
 /// [`Code::BadFile`] for a fabric of another size, [`Code::BadSize`], [`Code::NotApplicable`] with the first step that a schedule
 /// cannot say; [`Code::Interrupted`].
-pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode], watch: Watch) -> Result<Schedule> {
-    raise_graph(&Graph::new(algo, None, watch)?, fabric, bytes, placement)
+pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
+    raise_graph(&StepGraph::new(algo, None, watch)?, fabric, bytes, placement)
 }
 
 /// [`raise`] of an algorithm whose messages have been matched.
 ///
 /// # Errors
 /// As [`raise`].
-pub fn raise_graph(graph: &Graph, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode]) -> Result<Schedule> {
+pub fn raise_graph(graph: &StepGraph, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule> {
     let algo = graph.algo;
     let ranks = algo.gpus.len();
     if fabric.ranks() != ranks {
@@ -65,7 +65,7 @@ pub fn raise_graph(graph: &Graph, fabric: &Fabric, bytes: Bytes, placement: &[Fa
     follow.end()?;
     let raised = Raised::new(graph, &order, follow.units)?;
     let mut refusal = None;
-    for order in [Order::Data, Order::Replacing, Order::All] {
+    for order in [KeptOrder::Data, KeptOrder::Replacing, KeptOrder::All] {
         let outcome = raised.schedule(fabric, bytes, placement, order);
         match outcome.and_then(|schedule| verify_watched(fabric, &schedule, graph.watch).map(|_| schedule)) {
             Ok(schedule) => return Ok(schedule),
@@ -82,15 +82,15 @@ fn refuse<T>(what: impl AsRef<str>) -> Result<T> {
 }
 
 /// A chunk of the full buffer, in an all-to-all of all ranks' buffers one after the other.
-type Chunk = u32;
+type BufferChunk = u32;
 
 /// A chunk in a message.
-struct Unit {
-    chunk: Chunk,
-    send: NodeId,
-    receive: NodeId,
+struct MessageChunk {
+    chunk: BufferChunk,
+    send: StepId,
+    receive: StepId,
     /// What became of it at its receiver, at which step, and the version of the chunk that it made.
-    applied: Option<(Op, NodeId, u32)>,
+    applied: Option<(Op, StepId, u32)>,
 }
 
 /// What a cell holds.
@@ -98,26 +98,26 @@ struct Unit {
 enum Tag {
     Nothing,
     /// A version of a chunk; older ones must not be used.
-    Held(Chunk, u32),
+    Held(BufferChunk, u32),
     /// What a message brought, with nothing made of it yet.
     Pending(usize),
 }
 
 /// Follows values.
 struct Follow<'a> {
-    graph: &'a Graph<'a>,
+    graph: &'a StepGraph<'a>,
     cells: &'a Cells,
     collective: Collective,
     tags: Vec<Tag>,
     /// The newest version of a chunk at a rank, and how many cells hold it.
-    newest: HashMap<(u32, Chunk), (u32, u32)>,
-    units: Vec<Unit>,
+    newest: HashMap<(u32, BufferChunk), (u32, u32)>,
+    units: Vec<MessageChunk>,
     /// Units of a message under way, by the step that sent it.
-    sent: HashMap<NodeId, Vec<usize>>,
+    sent: HashMap<StepId, Vec<usize>>,
 }
 
 impl<'a> Follow<'a> {
-    fn new(graph: &'a Graph<'a>, cells: &'a Cells) -> Self {
+    fn new(graph: &'a StepGraph<'a>, cells: &'a Cells) -> Self {
         let collective = graph.algo.collective();
         let mut follow = Follow {
             graph,
@@ -143,7 +143,7 @@ impl<'a> Follow<'a> {
         follow
     }
 
-    fn gpu(&self, node: NodeId) -> u32 {
+    fn gpu(&self, node: StepId) -> u32 {
         self.graph.owner[node as usize].0
     }
 
@@ -171,7 +171,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Makes of a unit a new version of its chunk.
-    fn apply(&mut self, unit: usize, op: Op, node: NodeId) -> Tag {
+    fn apply(&mut self, unit: usize, op: Op, node: StepId) -> Tag {
         let (gpu, chunk) = (self.gpu(node), self.units[unit].chunk);
         let (version, holders) = self.newest.entry((gpu, chunk)).or_default();
         (*version, *holders) = (*version + 1, 0);
@@ -190,7 +190,7 @@ impl<'a> Follow<'a> {
     }
 
     /// The chunk of which a cell holds the newest version.
-    fn newest_in(&mut self, cell: usize, node: NodeId) -> Result<Chunk> {
+    fn newest_in(&mut self, cell: usize, node: StepId) -> Result<BufferChunk> {
         let gpu = self.gpu(node);
         if let Tag::Pending(unit) = self.tag(cell) {
             let tag = self.apply(unit, Op::Copy, self.units[unit].receive);
@@ -206,14 +206,14 @@ impl<'a> Follow<'a> {
         }
     }
 
-    fn range(&self, node: NodeId, place: Place) -> std::ops::Range<usize> {
+    fn range(&self, node: StepId, place: ChunkPlace) -> std::ops::Range<usize> {
         let first = self.cells.of(self.gpu(node), place);
         first..first + self.graph.step(node).count as usize
     }
 
-    fn step(&mut self, node: NodeId) -> Result<()> {
+    fn step(&mut self, node: StepId) -> Result<()> {
         let (step, gpu) = (self.graph.step(node), self.gpu(node));
-        let mut sending: Vec<Chunk> = vec![];
+        let mut sending: Vec<BufferChunk> = vec![];
         let arrived = match step.action.receives() {
             true => self.sent.remove(&self.graph.sender[node as usize]).unwrap_or_default(),
             false => vec![],
@@ -223,10 +223,10 @@ impl<'a> Follow<'a> {
             let src = if step.action.reads() { self.range(node, step.src).start + at } else { 0 };
             let dst = if step.action.writes() { self.range(node, step.dst).start + at } else { 0 };
             match step.action {
-                Action::Nop => {}
-                Action::Send => sending.push(self.newest_in(src, node)?),
-                Action::Copy if src == dst => {}
-                Action::Copy => {
+                StepAction::Nop => {}
+                StepAction::Send => sending.push(self.newest_in(src, node)?),
+                StepAction::Copy if src == dst => {}
+                StepAction::Copy => {
                     let tag = self.tag(src);
                     self.clear(gpu, dst);
                     match tag {
@@ -238,7 +238,7 @@ impl<'a> Follow<'a> {
                         tag => self.store(gpu, dst, tag),
                     }
                 }
-                Action::Reduce => {
+                StepAction::Reduce => {
                     let unit = match (self.tag(src), self.tag(dst)) {
                         (Tag::Pending(unit), _) => {
                             self.same_chunk(unit, dst, node)?;
@@ -257,19 +257,19 @@ impl<'a> Follow<'a> {
                     let tag = self.apply(unit, Op::Reduce, node);
                     self.store(gpu, dst, tag);
                 }
-                Action::Receive | Action::ReceiveCopySend => {
+                StepAction::Receive | StepAction::ReceiveCopySend => {
                     self.units[unit].receive = node;
                     self.clear(gpu, dst);
                     let chunk = self.units[unit].chunk;
                     let beside = self.newest.get(&(gpu, chunk)).is_some_and(|&(_, holders)| holders > 0);
-                    let tag = match beside && step.action == Action::Receive {
+                    let tag = match beside && step.action == StepAction::Receive {
                         true => Tag::Pending(unit),
                         false => self.apply(unit, Op::Copy, node),
                     };
                     self.store(gpu, dst, tag);
                     sending.push(chunk);
                 }
-                Action::ReceiveReduceCopy | Action::ReceiveReduceSend | Action::ReceiveReduceCopySend => {
+                StepAction::ReceiveReduceCopy | StepAction::ReceiveReduceSend | StepAction::ReceiveReduceCopySend => {
                     self.units[unit].receive = node;
                     self.same_chunk(unit, src, node)?;
                     if step.action.writes() {
@@ -285,14 +285,19 @@ impl<'a> Follow<'a> {
         }
         if step.action.sends() {
             let first = self.units.len();
-            self.units.extend(sending.into_iter().map(|chunk| Unit { chunk, send: node, receive: 0, applied: None }));
+            self.units.extend(sending.into_iter().map(|chunk| MessageChunk {
+                chunk,
+                send: node,
+                receive: 0,
+                applied: None,
+            }));
             self.sent.insert(node, (first..self.units.len()).collect());
         }
         Ok(())
     }
 
     /// Refuses to add a unit to another chunk.
-    fn same_chunk(&mut self, unit: usize, cell: usize, node: NodeId) -> Result<()> {
+    fn same_chunk(&mut self, unit: usize, cell: usize, node: StepId) -> Result<()> {
         let (added, own) = (self.units[unit].chunk, self.newest_in(cell, node)?);
         match added == own {
             true => Ok(()),
@@ -317,14 +322,14 @@ impl<'a> Follow<'a> {
                     Kind::AllToAll => offset / shard * chunks + gpu * shard + offset % shard,
                     _ => offset,
                 };
-                let cell = self.cells.of(gpu, Place { buffer: Buffer::Output, offset });
+                let cell = self.cells.of(gpu, ChunkPlace { buffer: Buffer::Output, offset });
                 if let Tag::Pending(unit) = self.tag(cell) {
                     let tag = self.apply(unit, Op::Copy, self.units[unit].receive);
                     self.store(gpu, cell, tag);
                 }
                 let newest = self.newest.get(&(gpu, chunk)).map_or(0, |&(version, _)| version);
                 if self.tag(cell) != Tag::Held(chunk, newest) {
-                    let place = self.graph.place(Place { buffer: Buffer::Output, offset });
+                    let place = self.graph.place(ChunkPlace { buffer: Buffer::Output, offset });
                     return refuse(format!(
                         "gpu {gpu} ends with another value in {place} than in the rest of its memory"
                     ));
@@ -340,7 +345,7 @@ impl<'a> Follow<'a> {
 
 /// Which of the program's orders become dependencies, besides those of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Order {
+enum KeptOrder {
     /// What a message waits for before it is sent, but for the one before it in the same connection.
     Data,
     /// Also that what is stored replaces only what has been used.
@@ -350,13 +355,13 @@ enum Order {
 }
 
 /// A transfer to be.
-struct Draft {
+struct TransferDraft {
     op: Op,
     from: u32,
     to: u32,
-    send: NodeId,
-    receive: NodeId,
-    applied: NodeId,
+    send: StepId,
+    receive: StepId,
+    applied: StepId,
     payload: Payload,
 }
 
@@ -368,11 +373,11 @@ struct Conflict {
 }
 
 /// A use of a lane at a rank: where in the order, whether it is read, how it is stored, by which transfer.
-type Use = (u32, bool, Op, TransferId);
+type LaneUse = (u32, bool, Op, TransferId);
 
 /// For every use of a lane at a rank, the nearest before it that it must not change places with.
-fn conflicts(drafts: &[Draft], position: &[u32]) -> Vec<Conflict> {
-    let mut uses: HashMap<(u32, LaneId), Vec<Use>> = HashMap::new();
+fn conflicts(drafts: &[TransferDraft], position: &[u32]) -> Vec<Conflict> {
+    let mut uses: HashMap<(u32, LaneId), Vec<LaneUse>> = HashMap::new();
     for (id, draft) in (0..).zip(drafts) {
         for lane in draft.payload.iter().flat_map(|range| range.clone()) {
             let reads = (position[draft.send as usize], true, draft.op, id);
@@ -385,9 +390,9 @@ fn conflicts(drafts: &[Draft], position: &[u32]) -> Vec<Conflict> {
     for mut uses in uses.into_values() {
         uses.sort_unstable_by_key(|&(at, reads, _, id)| (at, reads, id));
         // Reads, or sums, need no order among themselves; copies do.
-        let kind = |&(_, reads, op, _): &Use| (reads, reads || op == Op::Reduce);
+        let kind = |&(_, reads, op, _): &LaneUse| (reads, reads || op == Op::Reduce);
         let groups: Vec<_> = uses.chunk_by(|a, b| kind(a) == kind(b) && kind(a).1).collect();
-        let event = |&(_, reads, _, id): &Use| (id, if reads { Event::Sent } else { Event::Applied });
+        let event = |&(_, reads, _, id): &LaneUse| (id, if reads { Event::Sent } else { Event::Applied });
         for two in groups.windows(2) {
             for second in two[1] {
                 list.extend(two[0].iter().map(|first| Conflict { first: event(first), second: event(second) }));
@@ -402,23 +407,23 @@ fn conflicts(drafts: &[Draft], position: &[u32]) -> Vec<Conflict> {
 
 /// Transfers, and where they are in the program.
 struct Raised<'a> {
-    graph: &'a Graph<'a>,
+    graph: &'a StepGraph<'a>,
     /// By their sending.
-    drafts: Vec<Draft>,
+    drafts: Vec<TransferDraft>,
     /// First and last chunk of each lane, without the last.
-    lanes: Vec<(Chunk, Chunk)>,
+    lanes: Vec<(BufferChunk, BufferChunk)>,
     /// By step: what is applied and what is sent there.
-    events: HashMap<NodeId, Vec<(TransferId, Event)>>,
+    events: HashMap<StepId, Vec<(TransferId, Event)>>,
     conflicts: Vec<Conflict>,
 }
 
 impl<'a> Raised<'a> {
-    fn new(graph: &'a Graph<'a>, order: &[NodeId], units: Vec<Unit>) -> Result<Self> {
+    fn new(graph: &'a StepGraph<'a>, order: &[StepId], units: Vec<MessageChunk>) -> Result<Self> {
         let algo = graph.algo;
         let mut position = vec![0u32; order.len()];
         (0..).zip(order).for_each(|(at, &node)| position[node as usize] = at);
         // What is sent, received and applied together is one transfer.
-        let mut groups: Vec<(u32, u32, NodeId, NodeId, bool, Chunk)> = units
+        let mut groups: Vec<(u32, u32, StepId, StepId, bool, BufferChunk)> = units
             .iter()
             .filter_map(|unit| {
                 let (op, applied, _) = unit.applied?;
@@ -430,15 +435,15 @@ impl<'a> Raised<'a> {
         let ranks = algo.gpus.len() as u32;
         let (kind, part) = (algo.kind, algo.chunks / ranks);
         let total = if kind == Kind::AllToAll { ranks * algo.chunks } else { algo.chunks };
-        let mut cuts: BTreeSet<Chunk> = [0, total].into();
+        let mut cuts: BTreeSet<BufferChunk> = [0, total].into();
         if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
             cuts.extend((0..total).step_by(part as usize));
         }
         let together: Vec<_> = groups.chunk_by(|a, b| (a.0, a.1, a.4) == (b.0, b.1, b.4)).collect();
-        let mut runs: Vec<Vec<(Chunk, Chunk)>> = vec![];
+        let mut runs: Vec<Vec<(BufferChunk, BufferChunk)>> = vec![];
         for (at, group) in together.iter().enumerate() {
             graph.watch.at(at, together.len())?;
-            let mut own: Vec<(Chunk, Chunk)> = vec![];
+            let mut own: Vec<(BufferChunk, BufferChunk)> = vec![];
             for &(.., send, _, _, chunk) in *group {
                 match own.last_mut() {
                     Some((_, end)) if *end == chunk => *end += 1,
@@ -451,12 +456,12 @@ impl<'a> Raised<'a> {
             cuts.extend(own.iter().flat_map(|&(start, end)| [start, end]));
             runs.push(own);
         }
-        let cuts: Vec<Chunk> = cuts.into_iter().collect();
-        let lane = |chunk: Chunk| cuts.partition_point(|&cut| cut < chunk) as LaneId;
+        let cuts: Vec<BufferChunk> = cuts.into_iter().collect();
+        let lane = |chunk: BufferChunk| cuts.partition_point(|&cut| cut < chunk) as LaneId;
         let mut drafts = vec![];
         for (group, own) in together.iter().zip(runs) {
             let &(_, applied, send, receive, reduces, _) = &group[0];
-            drafts.push(Draft {
+            drafts.push(TransferDraft {
                 op: if reduces { Op::Reduce } else { Op::Copy },
                 from: graph.owner[send as usize].0,
                 to: graph.owner[receive as usize].0,
@@ -466,7 +471,7 @@ impl<'a> Raised<'a> {
                 payload: Payload::of(own.into_iter().map(|(start, end)| lane(start)..lane(end))),
             });
         }
-        let mut events: HashMap<NodeId, Vec<(TransferId, Event)>> = HashMap::new();
+        let mut events: HashMap<StepId, Vec<(TransferId, Event)>> = HashMap::new();
         for (id, draft) in (0..).zip(&drafts) {
             events.entry(draft.send).or_default().push((id, Event::Sent));
             events.entry(draft.applied).or_default().push((id, Event::Applied));
@@ -477,7 +482,7 @@ impl<'a> Raised<'a> {
     }
 
     /// What has happened when a step has, the last of it.
-    fn ends(&self, node: NodeId) -> Vec<(TransferId, Event)> {
+    fn ends(&self, node: StepId) -> Vec<(TransferId, Event)> {
         let (mut found, mut open, mut seen) = (vec![], vec![node], BTreeSet::from([node]));
         while let Some(node) = open.pop() {
             match self.events.get(&node) {
@@ -489,10 +494,10 @@ impl<'a> Raised<'a> {
     }
 
     /// What has happened before a step: what it, and nops right before it, wait for by name, and what the step before is.
-    fn before(&self, node: NodeId) -> [Vec<(TransferId, Event)>; 2] {
+    fn before(&self, node: StepId) -> [Vec<(TransferId, Event)>; 2] {
         let mut named: Vec<_> = self.graph.awaited(node).into_iter().flat_map(|other| self.ends(other)).collect();
         let mut previous = self.graph.before(node);
-        while let Some(nop) = previous.filter(|&node| self.graph.step(node).action == Action::Nop) {
+        while let Some(nop) = previous.filter(|&node| self.graph.step(node).action == StepAction::Nop) {
             named.extend(self.graph.awaited(nop).into_iter().flat_map(|other| self.ends(other)));
             previous = self.graph.before(nop);
         }
@@ -500,8 +505,8 @@ impl<'a> Raised<'a> {
     }
 
     /// What transfers wait for at their two ends.
-    fn waits(&self, order: Order) -> Result<Vec<Waits>> {
-        let waits = |(id, draft): (TransferId, &Draft)| {
+    fn waits(&self, order: KeptOrder) -> Result<Vec<TransferWaits>> {
+        let waits = |(id, draft): (TransferId, &TransferDraft)| {
             self.graph.watch.at(id as usize, self.drafts.len())?;
             // Those of what it does are together.
             let from = self.conflicts.partition_point(|conflict| conflict.second.0 < id);
@@ -509,7 +514,7 @@ impl<'a> Raised<'a> {
             let stream = |other: TransferId, own: Event| {
                 let other = &self.drafts[other as usize];
                 let same = (other.from, other.to) == (draft.from, draft.to);
-                own == Event::Sent && same && order < Order::All
+                own == Event::Sent && same && order < KeptOrder::All
             };
             let [mut starts, previous] = self.before(draft.send);
             starts.extend(previous);
@@ -518,11 +523,11 @@ impl<'a> Raised<'a> {
             starts.extend(here.filter(|&&(_, event)| event == Event::Applied));
             starts.retain(|&(other, event)| other != id && !stream(other, event));
             let mut applies = vec![];
-            if order >= Order::Replacing {
+            if order >= KeptOrder::Replacing {
                 let stores = conflicts.filter(|conflict| conflict.second == (id, Event::Applied));
                 applies.extend(stores.map(|conflict| conflict.first));
             }
-            if order == Order::All {
+            if order == KeptOrder::All {
                 applies.extend(self.before(draft.receive).into_iter().flatten());
                 applies.extend(self.before(draft.applied).into_iter().flatten());
             }
@@ -538,7 +543,7 @@ impl<'a> Raised<'a> {
 
     /// Pairs of transfers of which the first must be served earlier; what is `held` at its receiver until others are sent need not be
     /// later than these, but all that waits for it must be.
-    fn pairs(&self, waits: &[Waits], held: bool) -> Vec<(TransferId, TransferId)> {
+    fn pairs(&self, waits: &[TransferWaits], held: bool) -> Vec<(TransferId, TransferId)> {
         let mut pairs: Vec<(TransferId, TransferId)> = vec![];
         let sent = |first: Event, second: Event| held && first == Event::Sent && second == Event::Applied;
         let mut until: HashMap<TransferId, Vec<TransferId>> = HashMap::new();
@@ -602,7 +607,7 @@ impl<'a> Raised<'a> {
         }
     }
 
-    fn schedule(&self, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode], order: Order) -> Result<Schedule> {
+    fn schedule(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], order: KeptOrder) -> Result<Schedule> {
         let algo = self.graph.algo;
         let collective = algo.collective();
         let waits = self.waits(order)?;
@@ -617,7 +622,7 @@ impl<'a> Raised<'a> {
         sorted.sort_by_key(|&id| (steps[id], id));
         let mut number = vec![0; sorted.len()];
         for &id in &sorted {
-            let Draft { op, from, to, ref payload, .. } = self.drafts[id];
+            let TransferDraft { op, from, to, ref payload, .. } = self.drafts[id];
             number[id] = builder.send(op, from, to, payload.clone(), steps[id])?;
         }
         for (id, [starts, applies]) in waits.iter().enumerate() {
@@ -630,7 +635,7 @@ impl<'a> Raised<'a> {
 }
 
 /// The lane of chunks from `start` to `end`.
-fn lane(algo: &Algo, bytes: Bytes, start: Chunk, end: Chunk) -> Lane {
+fn lane(algo: &Algo, bytes: Bytes, start: BufferChunk, end: BufferChunk) -> Lane {
     let ranks = algo.gpus.len() as u32;
     let part = algo.chunks / ranks;
     let own = start % algo.chunks;

@@ -1,6 +1,6 @@
 //! To text, as long as a reader takes it.
 
-use super::model::Plan;
+use super::model::MscclppPlan;
 use super::read::{MAX_TEXT_BYTES, check_length};
 use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
@@ -10,8 +10,8 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// [`antiphon_base::error::Code::TooLarge`] past what is read, [`antiphon_base::error::Code::Interrupted`].
-pub fn write(plan: &Plan, watch: Watch) -> Result<String> {
-    let mut text = Watched { text: vec![], writes: 0, watch, refusal: Ok(()) };
+pub fn write(plan: &MscclppPlan, watch: Watch) -> Result<String> {
+    let mut text = WatchedText { text: vec![], writes: 0, watch, refusal: Ok(()) };
     let outcome = serde_json::to_writer_pretty(&mut text, plan).map(|()| text.write_all(b"\n"));
     text.refusal?;
     outcome.expect("plans are plain data").expect("memory can be written");
@@ -19,14 +19,14 @@ pub fn write(plan: &Plan, watch: Watch) -> Result<String> {
 }
 
 /// A text that ends when it is too long or asked to.
-struct Watched<'a> {
+struct WatchedText<'a> {
     text: Vec<u8>,
     writes: usize,
     watch: Watch<'a>,
     refusal: Result<()>,
 }
 
-impl Write for Watched<'_> {
+impl Write for WatchedText<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writes += 1;
         let within = check_length(self.text.len() + bytes.len());

@@ -8,7 +8,7 @@ use crate::topologies;
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
 use antiphon_base::watch::Watch;
-use antiphon_formats::{Foreign, Format, chakra, msccl, mscclpp, of_text};
+use antiphon_formats::{FileFormat, Foreign, chakra, msccl, mscclpp, of_text};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Shape};
 use antiphon_model::schedule::Schedule;

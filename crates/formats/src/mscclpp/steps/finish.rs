@@ -1,12 +1,12 @@
 //! The last of it: what waits is tied to what it waits for.
 
-use super::{At, Lowering, Steps, UNUSED, fail, place};
-use crate::msccl::{Action, Block};
+use super::{At, PlanLowering, PlanSteps, UNUSED, fail, place};
+use crate::msccl::{MscclBlock, StepAction};
 use antiphon_base::error::{Code, Result};
 
-impl Lowering<'_> {
+impl PlanLowering<'_> {
     /// Ties what waits to what it waits for.
-    pub(super) fn finish(mut self) -> Result<Steps> {
+    pub(super) fn finish(mut self) -> Result<PlanSteps> {
         let wrong = |what: String| fail(Code::NotProven, what);
         let steps = |lowering: &mut Self, gpu: u32, at: At, after: At| {
             lowering.algo.gpus[gpu as usize].blocks[at.0 as usize].steps[at.1 as usize].after = Some(after);
@@ -44,12 +44,12 @@ impl Lowering<'_> {
                     if even { "" } else { ", not all equally often" }
                 ));
             }
-            let middle = self.new_block(gpu, Block::default());
+            let middle = self.new_block(gpu, MscclBlock::default());
             for time in 0..times {
                 let mut met = (middle, 0);
                 for (&block, list) in &barrier.times {
                     self.at = self.origin[gpu as usize][block as usize][list[time].0 as usize];
-                    met = self.add(gpu, middle, Action::Nop, (UNUSED, UNUSED), 0, Some((block, list[time].0)));
+                    met = self.add(gpu, middle, StepAction::Nop, (UNUSED, UNUSED), 0, Some((block, list[time].0)));
                 }
                 for (&block, list) in &barrier.times {
                     steps(&mut self, gpu, (block, list[time].1), met);
@@ -90,7 +90,7 @@ impl Lowering<'_> {
             };
             steps(&mut self, gpu, step, written);
         }
-        Ok(Steps {
+        Ok(PlanSteps {
             algo: self.algo,
             origin: self.origin,
             operations: self.operations,

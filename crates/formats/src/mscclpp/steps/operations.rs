@@ -1,8 +1,8 @@
 //! What each operation is in steps.
 
-use super::{Lowering, MAX_STEPS, Range, Shared, Way, Wire, bad, fail};
-use crate::msccl::Action;
-use crate::mscclpp::model::{Block as PlanBlock, Gpu as PlanGpu, Operation};
+use super::{ChannelKind, ChunkRange, MAX_STEPS, PlanLowering, ThreadResource, Wire, bad, fail};
+use crate::msccl::StepAction;
+use crate::mscclpp::model::{PlanBlock, PlanGpu, PlanOperation};
 use antiphon_base::error::{Code, Result, nearest};
 use antiphon_base::units::clip;
 
@@ -39,8 +39,8 @@ const KNOWN: [&str; 25] = [
 /// Sends what it adds and copies, as packets.
 const REDUCE_COPY_SEND: &str = "recspkt";
 
-impl Lowering<'_> {
-    pub(super) fn operation(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation) -> Result<()> {
+impl PlanLowering<'_> {
+    pub(super) fn operation(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation) -> Result<()> {
         if self.steps > MAX_STEPS {
             return fail(Code::TooLarge, format!("more than {MAX_STEPS} steps"));
         }
@@ -51,8 +51,8 @@ impl Lowering<'_> {
             return fail(Code::NotApplicable, format!("reduce_op is '{}'; the proof follows sums", clip(name)));
         }
         let way = match op.channel_type.as_deref() {
-            Some("memory") | Some("none") | None => Way::Memory,
-            Some("port") => Way::Port,
+            Some("memory") | Some("none") | None => ChannelKind::Memory,
+            Some("port") => ChannelKind::Port,
             Some("switch") => return fail(Code::NotApplicable, "switch channels are not followed by the proof"),
             Some(other) => return bad(format!("channel_type is '{}', expected memory or port", clip(other))),
         };
@@ -86,7 +86,7 @@ impl Lowering<'_> {
                         return bad(format!("semaphore {id}, gpu {} has {}", gpu.id, gpu.semaphores.len()));
                     }
                     self.begin_alone(thread);
-                    self.used_by(Shared::Semaphore, id, waits, thread)?;
+                    self.used_by(ThreadResource::Semaphore, id, waits, thread)?;
                     let step = self.wait(None);
                     let uses = self.semaphores.entry((gpu.id, id)).or_default();
                     if waits { uses.acquires.push(step) } else { uses.releases.push(step) }
@@ -98,7 +98,7 @@ impl Lowering<'_> {
                 let (srcs, dsts) =
                     (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
                 let pairs = pairs(&srcs, &dsts)?;
-                if way == Way::Port {
+                if way == ChannelKind::Port {
                     // What a port sends is packets already, which nobody waits for.
                     return self.port_packets(block, op, &pairs, false);
                 }
@@ -132,7 +132,7 @@ impl Lowering<'_> {
                 if !reads && !writes {
                     self.plain(&[src, dst])?;
                     self.begin()?;
-                    self.own(Action::Copy, src, dst);
+                    self.own(StepAction::Copy, src, dst);
                     return Ok(());
                 }
                 self.plain(if reads { &dsts } else { &srcs })?;
@@ -142,7 +142,7 @@ impl Lowering<'_> {
                     if reads {
                         self.read_packets(src)?;
                     }
-                    let step = self.own(Action::Copy, src, dst);
+                    let step = self.own(StepAction::Copy, src, dst);
                     if writes {
                         self.packets_at(dst, step)?;
                     }
@@ -156,8 +156,8 @@ impl Lowering<'_> {
                 let dsts = self.remotes(gpu, block, op, &op.dst_buff, way)?;
                 let [src] = srcs[..] else { return bad("expected one src_buff") };
                 same_size(src, &dsts)?;
-                if way == Way::Port {
-                    let pairs: Vec<(Range, Range)> = dsts.iter().map(|&dst| (src, dst)).collect();
+                if way == ChannelKind::Port {
+                    let pairs: Vec<(ChunkRange, ChunkRange)> = dsts.iter().map(|&dst| (src, dst)).collect();
                     return self.port_packets(block, op, &pairs, true);
                 }
                 self.messages += dsts.len() as u64;
@@ -180,12 +180,12 @@ impl Lowering<'_> {
         }
     }
 
-    fn puts(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
+    fn puts(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation, way: ChannelKind) -> Result<()> {
         let (srcs, dsts) = (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
         let pairs = pairs(&srcs, &dsts)?;
         self.plain(&[&srcs[..], &dsts].concat())?;
         self.messages += pairs.len() as u64;
-        if way == Way::Memory {
+        if way == ChannelKind::Memory {
             if op.name != "put" {
                 return bad("it signals, which only puts by port channels do; expected put, nop, signal");
             }
@@ -216,7 +216,7 @@ impl Lowering<'_> {
     }
 
     /// Stores packets to a peer's memory; what comes next waits until they have been read here.
-    fn put_packet(&mut self, src: Range, dst: Range) -> Result<()> {
+    fn put_packet(&mut self, src: ChunkRange, dst: ChunkRange) -> Result<()> {
         let ends = self.wire(Wire::Memory(dst.gpu), dst.gpu);
         let (read, written) = self.store(ends, src, dst);
         self.wait(Some(read));
@@ -224,14 +224,20 @@ impl Lowering<'_> {
     }
 
     /// Has ports send packets, which are waited for or not.
-    fn port_packets(&mut self, block: &PlanBlock, op: &Operation, pairs: &[(Range, Range)], waits: bool) -> Result<()> {
+    fn port_packets(
+        &mut self,
+        block: &PlanBlock,
+        op: &PlanOperation,
+        pairs: &[(ChunkRange, ChunkRange)],
+        waits: bool,
+    ) -> Result<()> {
         if op.channel_ids.len() != pairs.len() {
             return bad(format!("{} channel_ids for {} puts", op.channel_ids.len(), pairs.len()));
         }
         self.messages += pairs.len() as u64;
         for (thread, (&id, &(src, dst))) in op.channel_ids.iter().zip(pairs).enumerate() {
             self.begin_alone(thread);
-            let channel = self.channel(block, Way::Port, id, thread, false)?;
+            let channel = self.channel(block, ChannelKind::Port, id, thread, false)?;
             let ends = self.port(channel, dst.gpu)?;
             self.of_packets(src)?;
             if waits {
@@ -246,7 +252,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn reduce(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
+    fn reduce(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation, way: ChannelKind) -> Result<()> {
         let reads = op.name.starts_with("rr");
         let sends = op.name.ends_with('s');
         let (Some((src, others)), Some((dst, targets))) = (op.src_buff.split_first(), op.dst_buff.split_first()) else {
@@ -281,7 +287,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn reduce_packets(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
+    fn reduce_packets(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation, way: ChannelKind) -> Result<()> {
         let (Some((src, others)), Some((dst, targets))) = (op.src_buff.split_first(), op.dst_buff.split_first()) else {
             return bad("expected src_buff and dst_buff");
         };
@@ -293,7 +299,7 @@ impl Lowering<'_> {
             (true, None) => return bad("expected a second dst_buff, for packets"),
             (false, _) => (None, targets),
         };
-        if way == Way::Port {
+        if way == ChannelKind::Port {
             return bad("packets that it adds up go by memory channels");
         }
         let targets = self.remotes(gpu, block, op, targets, way)?;
@@ -306,13 +312,13 @@ impl Lowering<'_> {
         self.plain(&[src, dst])?;
         self.messages += targets.len() as u64;
         for (first, size) in self.pieces(dst.count) {
-            let part = |range: &Range| range.part(first, size);
+            let part = |range: &ChunkRange| range.part(first, size);
             let (src, dst, others) = (part(&src), part(&dst), others.iter().map(part).collect::<Vec<_>>());
             self.begin()?;
             others.iter().try_for_each(|&other| self.read_packets(other))?;
             self.sum(&[&[src], &others[..]].concat(), dst);
             if let Some(kept) = kept.as_ref().map(part) {
-                let step = self.own(Action::Copy, dst, kept);
+                let step = self.own(StepAction::Copy, dst, kept);
                 self.packets_at(kept, step)?;
             }
             targets.iter().try_for_each(|target| self.put_packet(dst, part(target)))?;
@@ -320,7 +326,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn barrier(&mut self, op: &Operation) -> Result<()> {
+    fn barrier(&mut self, op: &PlanOperation) -> Result<()> {
         let (Some(id), Some(blocks)) = (op.barrier_id, op.num_threadblocks) else {
             return bad("barrier_id and num_threadblocks are needed");
         };
@@ -339,7 +345,7 @@ impl Lowering<'_> {
 }
 
 /// Pairs of what is read and what is written.
-fn pairs(srcs: &[Range], dsts: &[Range]) -> Result<Vec<(Range, Range)>> {
+fn pairs(srcs: &[ChunkRange], dsts: &[ChunkRange]) -> Result<Vec<(ChunkRange, ChunkRange)>> {
     if srcs.len() != dsts.len() || srcs.is_empty() {
         return bad(format!("{} src_buff for {} dst_buff", srcs.len(), dsts.len()));
     }
@@ -347,7 +353,7 @@ fn pairs(srcs: &[Range], dsts: &[Range]) -> Result<Vec<(Range, Range)>> {
     Ok(srcs.iter().copied().zip(dsts.iter().copied()).collect())
 }
 
-fn same_size(range: Range, others: &[Range]) -> Result<()> {
+fn same_size(range: ChunkRange, others: &[ChunkRange]) -> Result<()> {
     match others.iter().find(|other| other.count != range.count) {
         Some(other) => bad(format!("buffers of {} and {} chunks", range.count, other.count)),
         None => Ok(()),

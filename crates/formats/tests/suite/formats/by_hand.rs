@@ -4,8 +4,10 @@ use super::machine::{Turn, run};
 use crate::timed::simulate;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::watch::Watch;
-use antiphon_formats::msccl::{self, Action, Algo, Block, Buffer, CONSUMERS, Gpu, Place, Step, consumer};
-use antiphon_formats::{Format, of_text};
+use antiphon_formats::msccl::{
+    self, Algo, Buffer, CONSUMERS, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, consumer,
+};
+use antiphon_formats::{FileFormat, of_text};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::{Op, Schedule};
@@ -428,11 +430,11 @@ fn limits_are_those_of_a_consumer() {
     assert!(error.message.contains("at most 64"), "{error}");
     assert!(consumer("rcl").unwrap_err().message.contains("did you mean 'rccl'"));
     // Each limit, just within and just past it.
-    type Change = fn(&mut Gpu, u32);
-    let fused = |most: u32| -> Vec<Step> {
-        let place = Place { buffer: Buffer::Input, offset: 0 };
+    type Change = fn(&mut MscclGpu, u32);
+    let fused = |most: u32| -> Vec<MscclStep> {
+        let place = ChunkPlace { buffer: Buffer::Input, offset: 0 };
         vec![
-            Step { action: Action::Reduce, src: place, dst: place, count: 1, after: None, awaited: false };
+            MscclStep { action: StepAction::Reduce, src: place, dst: place, count: 1, after: None, awaited: false };
             most as usize
         ]
     };
@@ -440,7 +442,7 @@ fn limits_are_those_of_a_consumer() {
         let step = gpu.blocks[0].steps[0];
         gpu.blocks[0].steps = vec![step; count as usize];
     };
-    let blocks: Change = |gpu, count| gpu.blocks.resize(count as usize, Block::default());
+    let blocks: Change = |gpu, count| gpu.blocks.resize(count as usize, MscclBlock::default());
     let channel: Change = |gpu, channels| gpu.blocks[0].channel = channels - 1;
     let count: Change = |gpu, count| gpu.blocks[0].steps[0].count = count;
     let offset: Change = |gpu, offset| gpu.blocks[0].steps[0].dst.offset = offset;
@@ -448,7 +450,7 @@ fn limits_are_those_of_a_consumer() {
     // A GPU, its thread blocks and their steps are elements, and one more.
     let elements: Change = |gpu, elements| {
         let step = gpu.blocks[0].steps[0];
-        gpu.blocks = vec![Block { steps: vec![step; 62], ..Block::default() }; 64];
+        gpu.blocks = vec![MscclBlock { steps: vec![step; 62], ..MscclBlock::default() }; 64];
         gpu.blocks[0].steps.resize((elements - 2 - 64 - 63 * 62) as usize, step);
     };
     for (change, what, limits) in [

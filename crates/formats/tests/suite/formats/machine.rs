@@ -1,7 +1,7 @@
 //! A machine that runs programs of thread blocks on numbers, one small event after the other in an order it is told. It shares no
 //! code with the proof.
 
-use antiphon_formats::msccl::{Action, Algo, Buffer, Place, Step};
+use antiphon_formats::msccl::{Algo, Buffer, ChunkPlace, MscclStep, StepAction};
 use antiphon_model::collective::Kind;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ struct Worker<'a> {
     send: Option<u32>,
     recv: Option<u32>,
     channel: u32,
-    steps: &'a [Step],
+    steps: &'a [MscclStep],
     /// Steps done.
     done: usize,
     /// What the current step has read, once it has begun.
@@ -79,7 +79,7 @@ pub fn run(algo: &Algo, root: usize, depth: usize, turn: Turn) -> Result<(), Str
         };
         (at < size).then_some(cell)
     };
-    let range = |gpu: usize, place: Place, count: u32| -> Result<Vec<usize>, String> {
+    let range = |gpu: usize, place: ChunkPlace, count: u32| -> Result<Vec<usize>, String> {
         (0..count).map(|k| cell(gpu, place.buffer, (place.offset + k) as usize).ok_or("out of memory".into())).collect()
     };
     let first = memory.clone();
@@ -100,11 +100,11 @@ pub fn run(algo: &Algo, root: usize, depth: usize, turn: Turn) -> Result<(), Str
             }
             let steps = &block.steps[..];
             for pair in steps.windows(2) {
-                if pair[0].action == Action::Nop && pair[0].after.is_some() && pair[1].after.is_none() {
+                if pair[0].action == StepAction::Nop && pair[0].after.is_some() && pair[1].after.is_none() {
                     return Err("a wait is lost".into());
                 }
             }
-            if steps.last().is_some_and(|step| step.action == Action::Nop && step.after.is_some()) {
+            if steps.last().is_some_and(|step| step.action == StepAction::Nop && step.after.is_some()) {
                 return Err("a wait is lost".into());
             }
             let (send, recv, channel) = (block.send, block.recv, block.channel);
@@ -124,7 +124,7 @@ pub fn run(algo: &Algo, root: usize, depth: usize, turn: Turn) -> Result<(), Str
             let waits = step.after.is_some_and(|(tb, at)| {
                 let Some(&other) = number.get(&(worker.gpu, tb)) else { return true };
                 let awaited = workers[other].steps.get(at as usize);
-                let tells = awaited.is_some_and(|step| step.awaited && step.action != Action::Nop);
+                let tells = awaited.is_some_and(|step| step.awaited && step.action != StepAction::Nop);
                 !tells || workers[other].done <= at as usize
             });
             let key = |from: usize, to: usize| (from, to, worker.channel);
@@ -157,7 +157,7 @@ pub fn run(algo: &Algo, root: usize, depth: usize, turn: Turn) -> Result<(), Str
             // It begins: everything it needs is read.
             let mut read = vec![];
             let places = match step.action {
-                Action::Reduce => vec![step.src, step.dst],
+                StepAction::Reduce => vec![step.src, step.dst],
                 action if action.reads() => vec![step.src],
                 _ => vec![],
             };
@@ -169,7 +169,7 @@ pub fn run(algo: &Algo, root: usize, depth: usize, turn: Turn) -> Result<(), Str
         };
         // It ends: what it makes is stored and sent.
         let count = step.count as usize;
-        if step.action == Action::Reduce {
+        if step.action == StepAction::Reduce {
             let dst = data.split_off(count);
             data.iter_mut().zip(dst).for_each(|(a, b)| *a = a.wrapping_add(b));
         }

@@ -3,7 +3,7 @@
 use super::machine::{Random, Turn, run};
 use antiphon_base::error::Code;
 use antiphon_base::watch::Watch;
-use antiphon_formats::msccl::{self, Action, Algo, Buffer, CONSUMERS};
+use antiphon_formats::msccl::{self, Algo, Buffer, CONSUMERS, StepAction};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::{Op, Schedule};
@@ -222,9 +222,9 @@ fn mutant(algo: &Algo, random: &mut Random) -> Option<Algo> {
         8 => {
             let step = &mut blocks[tb].steps[at];
             step.action = match step.action {
-                Action::Receive => Action::ReceiveReduceCopy,
-                Action::ReceiveReduceCopy => Action::Receive,
-                Action::Copy => Action::Reduce,
+                StepAction::Receive => StepAction::ReceiveReduceCopy,
+                StepAction::ReceiveReduceCopy => StepAction::Receive,
+                StepAction::Copy => StepAction::Reduce,
                 other => other,
             };
             if step.action.reads() {

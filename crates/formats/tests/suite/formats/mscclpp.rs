@@ -7,8 +7,8 @@ use super::msccl::{BYTES, SCHEDULES, moved, near};
 use super::plan_machine::{Turn, run};
 use antiphon_base::error::{Code, Error};
 use antiphon_base::watch::Watch;
-use antiphon_formats::mscclpp::{Mscclpp, Plan, lower, read};
-use antiphon_formats::{Foreign, Format, of_text};
+use antiphon_formats::mscclpp::{Mscclpp, MscclppPlan, lower, read};
+use antiphon_formats::{FileFormat, Foreign, of_text};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::{Op, Schedule};
@@ -120,13 +120,13 @@ fn plan_of(coll: &str, chunks: (u32, u32), in_place: bool, gpus: &[Own]) -> Stri
     plan(coll, chunks, in_place, "memory", &all)
 }
 
-fn turns(plan: &Plan, random: u64) -> impl Iterator<Item = Turn> {
+fn turns(plan: &MscclppPlan, random: u64) -> impl Iterator<Item = Turn> {
     let blocks: usize = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
     (0..blocks).flat_map(|id| [Turn::Last(id), Turn::First(id), Turn::Slow(id)]).chain((0..random).map(Turn::Random))
 }
 
 /// Proves a plan, by running it too, and raises it to a schedule that is proven and executed.
-fn proven(text: &str) -> (Plan, Schedule) {
+fn proven(text: &str) -> (MscclppPlan, Schedule) {
     assert_eq!(of_text(text).unwrap().map(|format| format.name()), Some("mscclpp"));
     let plan = read(text, Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     plan.prove(Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -473,7 +473,7 @@ fn read_back(every: usize) {
 }
 
 /// One small change of a plan; `None` if it changes nothing.
-fn mutant(plan: &Plan, random: &mut Random) -> Option<Plan> {
+fn mutant(plan: &MscclppPlan, random: &mut Random) -> Option<MscclppPlan> {
     let mut changed = plan.clone();
     let ranks = changed.gpus.len();
     let gpu = &mut changed.gpus[random.below(ranks)];

@@ -2,7 +2,7 @@
 //! data operations of a thread block go on at once, whatever some of its threads wait for. It shares no code with the proof.
 
 use super::machine::Random;
-use antiphon_formats::mscclpp::{Block, Chunks, Gpu, Operation, Plan};
+use antiphon_formats::mscclpp::{MscclppPlan, PlanBlock, PlanChunks, PlanGpu, PlanOperation};
 use antiphon_model::collective::Kind;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -41,7 +41,7 @@ enum Item {
 
 struct Worker<'a> {
     gpu: usize,
-    block: &'a Block,
+    block: &'a PlanBlock,
     /// Operations of the current stretch between nops: the first, and whether each is done; data operations that have read.
     first: usize,
     done: Vec<bool>,
@@ -50,18 +50,18 @@ struct Worker<'a> {
     moves: RefCell<FxHashMap<usize, Rc<[Move]>>>,
 }
 
-fn stretch(block: &Block, first: usize) -> usize {
-    let meets = |op: &Operation| op.name == "nop" || op.name == "barrier";
+fn stretch(block: &PlanBlock, first: usize) -> usize {
+    let meets = |op: &PlanOperation| op.name == "nop" || op.name == "barrier";
     block.ops[first..].iter().position(meets).unwrap_or(block.ops.len() - first)
 }
 
-fn ways(gpu: &Gpu, kind: &str) -> Vec<u32> {
+fn ways(gpu: &PlanGpu, kind: &str) -> Vec<u32> {
     let of_kind = gpu.channels.iter().filter(|channels| channels.channel_type == kind);
     of_kind.flat_map(|channels| channels.connected_to.clone()).collect()
 }
 
 /// Runs a plan; says what went wrong.
-pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), String> {
+pub fn run(plan: &MscclppPlan, kind: Kind, root: usize, turn: Turn) -> Result<(), String> {
     let gpus = plan.gpus.len();
     let total = if kind == Kind::AllGather { plan.gpus[0].output_chunks } else { plan.gpus[0].input_chunks } as usize;
     let part = total / gpus;
@@ -92,7 +92,7 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
         .collect();
     let before = memory.clone();
     let mut flags: FxHashSet<Cell> = FxHashSet::default();
-    let cells = |gpu: usize, block: &Block, op: &Operation, chunks: &Chunks| -> Result<Vec<Cell>, String> {
+    let cells = |gpu: usize, block: &PlanBlock, op: &PlanOperation, chunks: &PlanChunks| -> Result<Vec<Cell>, String> {
         let (owner, letter) = match (&chunks.kind, chunks.buffer_id) {
             (Some(letter), _) => (gpu, letter.clone()),
             (None, Some(id)) => {
@@ -118,8 +118,8 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
             })
             .collect()
     };
-    let moves_of = |gpu: usize, block: &Block, op: &Operation| -> Result<Vec<Move>, String> {
-        let all = |list: &[Chunks]| -> Result<Vec<Vec<Cell>>, String> {
+    let moves_of = |gpu: usize, block: &PlanBlock, op: &PlanOperation| -> Result<Vec<Move>, String> {
+        let all = |list: &[PlanChunks]| -> Result<Vec<Vec<Cell>>, String> {
             list.iter().map(|chunks| cells(gpu, block, op, chunks)).collect()
         };
         let (srcs, dsts) = (all(&op.src_buff)?, all(&op.dst_buff)?);
@@ -159,11 +159,11 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
         worker.moves.borrow_mut().insert(number, moves.clone());
         Ok(moves)
     };
-    let signals = |op: &Operation| {
+    let signals = |op: &PlanOperation| {
         matches!(&op.name[..], "signal" | "wait" | "rlxsignal" | "rlxwait" | "flush" | "sem_acquire" | "sem_release")
     };
     // What a single thread does, always the same.
-    let alone = |op: &Operation| {
+    let alone = |op: &PlanOperation| {
         signals(op) || op.channel_type.as_deref() == Some("port") && op.name.starts_with('p') && op.dst_buff.len() == 1
     };
     let mut workers: Vec<Worker> = vec![];
