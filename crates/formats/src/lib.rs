@@ -11,7 +11,7 @@ pub mod msccl;
 pub mod mscclpp;
 
 use antiphon_base::error::{Code, Error, Result, nearest};
-use antiphon_base::units::{Bytes, clip};
+use antiphon_base::units::{Bytes, MAX_BYTES, clip};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::Collective;
 use antiphon_model::fabric::{Fabric, NodeId};
@@ -99,6 +99,43 @@ pub fn by_name(name: &str) -> Result<&'static dyn FileFormat> {
     })
 }
 
+fn fail<T>(code: Code, what: impl AsRef<str>) -> Result<T> {
+    Err(Error::new(code, what))
+}
+
+/// A refusal of what a file says.
+fn bad<T>(what: impl AsRef<str>) -> Result<T> {
+    fail(Code::BadFile, what)
+}
+
+/// Refuses texts of more than `most` bytes.
+///
+/// # Errors
+/// [`Code::TooLarge`].
+fn check_length(what: &str, bytes: usize, most: usize) -> Result<()> {
+    match bytes > most {
+        true => fail(Code::TooLarge, format!("the {what} is larger than {} MiB", most >> 20)),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a file for so many ranks can be a schedule of `bytes` on a fabric.
+///
+/// # Errors
+/// [`Code::BadFile`] for a fabric of another size, [`Code::BadSize`], [`Code::BadSpec`] for the placement.
+fn check_target(ranks: usize, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<()> {
+    if fabric.ranks() != ranks {
+        return bad(format!("the file is for {ranks} ranks, {} has {}", fabric.name, fabric.ranks()));
+    }
+    if bytes == 0 || bytes > MAX_BYTES {
+        return fail(Code::BadSize, format!("bytes is {bytes}, expected 1 to 1 PiB"));
+    }
+    if !placement.is_empty() && placement.len() != ranks {
+        return fail(Code::BadSpec, format!("the placement names {} nodes for {ranks} ranks", placement.len()));
+    }
+    Ok(())
+}
+
 /// Refuses a consumer that a format has not.
 ///
 /// # Errors
@@ -122,15 +159,14 @@ fn unknown_consumer(format: &dyn FileFormat, consumer: &str) -> Error {
 /// # Errors
 /// [`Code::BadFile`] for XML of no known format, [`Code::TooLarge`].
 pub fn of_text(text: &str) -> Result<Option<&'static dyn FileFormat>> {
-    if text.len() > MAX_TEXT_BYTES && text.trim_start().starts_with('<') {
-        return Err(Error::new(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20)));
+    if text.trim_start().starts_with('<') {
+        check_length("text", text.len(), MAX_TEXT_BYTES)?;
     }
     match ALL.iter().find(|format| format.recognises(text)) {
         Some(format) => Ok(Some(*format)),
         None if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') => {
             let known: Vec<&str> = ALL.iter().map(|format| format.about()).collect();
-            let what = format!("XML of no known format; known: {}", known.join("; "));
-            Err(Error::new(Code::BadFile, what))
+            bad(format!("XML of no known format; known: {}", known.join("; ")))
         }
         None => Ok(None),
     }

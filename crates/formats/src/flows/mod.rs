@@ -6,9 +6,9 @@ mod teccl;
 pub use tacos::Tacos;
 pub use teccl::Teccl;
 
-use super::{FileProof, Foreign};
-use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::units::{Bytes, MAX_BYTES};
+use super::{FileProof, Foreign, check_target, fail};
+use antiphon_base::error::{Code, Result};
+use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind, shard};
 use antiphon_model::fabric::{Fabric, NodeId};
@@ -59,10 +59,6 @@ pub struct FlowHop {
     pub from: u32,
     /// To which.
     pub to: u32,
-}
-
-fn fail<T>(code: Code, what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(code, what))
 }
 
 impl Foreign for Flows {
@@ -116,17 +112,7 @@ impl Foreign for Flows {
     fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
         self.prove(watch)?;
         let ranks = self.nodes.len();
-        if fabric.ranks() != ranks {
-            let what = format!("the file is for {ranks} ranks, {} has {}", fabric.name, fabric.ranks());
-            return fail(Code::BadFile, what);
-        }
-        if bytes == 0 || bytes > MAX_BYTES {
-            return fail(Code::BadSize, format!("bytes is {bytes}, expected 1 to 1 PiB"));
-        }
-        if !placement.is_empty() && placement.len() != ranks {
-            let what = format!("the placement names {} nodes for {ranks} ranks", placement.len());
-            return fail(Code::BadSpec, what);
-        }
+        check_target(ranks, fabric, bytes, placement)?;
         let mut builder = Builder::new(self.name, fabric, self.collective(), bytes).watched(watch);
         builder.schedule.placement = placement.to_vec();
         builder.phase("main", false);

@@ -1,8 +1,8 @@
 //! What TE-CCL writes as JSON: in which epoch each chunk goes over which link (Liu et al., Rethinking Machine Learning Collective
 //! Communication as a Multi-Commodity Flow Problem, SIGCOMM 2024; github.com/microsoft/TE-CCL).
 
-use super::{FlowHop, Flows, MAX_HOPS, Piece, fail};
-use crate::{FileFormat, Foreign, json};
+use super::{FlowHop, Flows, MAX_HOPS, Piece};
+use crate::{FileFormat, Foreign, bad, check_length, fail, json};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{ByKey, clip_error};
 use antiphon_base::watch::Watch;
@@ -96,10 +96,6 @@ struct WrittenHop {
     epoch: u64,
 }
 
-fn bad<T>(what: impl AsRef<str>) -> Result<T> {
-    fail(Code::BadFile, what)
-}
-
 fn number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|&number| number <= MAX_NUMBER)
 }
@@ -138,9 +134,7 @@ fn flow(text: &str) -> Option<(u64, u64, WrittenHop)> {
 /// [`Code::BadFile`] with the flow that cannot be read, [`Code::NotApplicable`] for parts of chunks whose ways are not said, [`Code::TooLarge`], [`Code::Interrupted`]
 /// but not while the JSON itself is read, which [`MAX_TEXT_BYTES`] bounds.
 fn read(text: &str, watch: Watch) -> Result<Flows> {
-    if text.len() > MAX_TEXT_BYTES {
-        return fail(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20));
-    }
+    check_length("text", text.len(), MAX_TEXT_BYTES)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let file: TecclFile = serde_json::from_str(text).map_err(|error| Error::new(Code::BadFile, clip_error(&error)))?;
     let Some(list) = file.flows.filter(|list| !list.is_empty()) else { return bad("there are no flows") };

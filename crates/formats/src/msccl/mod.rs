@@ -15,7 +15,7 @@ mod read;
 mod write;
 
 pub(super) use cells::{Cells, buffer_size};
-pub(super) use graph::{Names, StepGraph};
+pub(super) use graph::{Names, StepGraph, wrong};
 pub(super) use grid::Grid;
 pub(super) use interpret::check;
 pub(super) use layout::{ChunkLayout, check as check_sayable};

@@ -147,6 +147,11 @@ impl Buffer {
             Buffer::Scratch => "s",
         }
     }
+
+    /// The buffer of a letter.
+    pub fn of_letter(letter: &str) -> Option<Buffer> {
+        [Buffer::Input, Buffer::Output, Buffer::Scratch].into_iter().find(|buffer| buffer.letter() == letter)
+    }
 }
 
 impl StepAction {

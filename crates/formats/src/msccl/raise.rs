@@ -4,8 +4,9 @@
 use super::cells::Cells;
 use super::graph::{StepGraph, StepId};
 use super::model::{Algo, Buffer, ChunkPlace, StepAction};
-use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::units::{Bytes, MAX_BYTES};
+use crate::{check_target, fail};
+use antiphon_base::error::{Code, Result};
+use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind, shard};
 use antiphon_model::fabric::{Fabric, NodeId};
@@ -37,25 +38,14 @@ pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], w
 /// As [`raise`].
 pub fn raise_graph(graph: &StepGraph, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule> {
     let algo = graph.algo;
-    let ranks = algo.gpus.len();
-    if fabric.ranks() != ranks {
-        let what = format!("the file is for {ranks} ranks, {} has {}", fabric.name, fabric.ranks());
-        return Err(Error::new(Code::BadFile, what));
-    }
-    if bytes == 0 || bytes > MAX_BYTES {
-        return Err(Error::new(Code::BadSize, format!("bytes is {bytes}, expected 1 to 1 PiB")));
-    }
-    if !placement.is_empty() && placement.len() != ranks {
-        let what = format!("the placement names {} nodes for {ranks} ranks", placement.len());
-        return Err(Error::new(Code::BadSpec, what));
-    }
+    check_target(algo.gpus.len(), fabric, bytes, placement)?;
     let Ok(order) = graph.order(None) else {
-        return Err(Error::new(Code::NotProven, "deadlock"));
+        return fail(Code::NotProven, "deadlock");
     };
     let cells = algo.cells(algo.in_place);
     if cells.count() > MAX_CELLS {
         let what = format!("{} chunks in all buffers; as a schedule at most {MAX_CELLS} are followed", cells.count());
-        return Err(Error::new(Code::TooLarge, what));
+        return fail(Code::TooLarge, what);
     }
     let mut follow = Follow::new(graph, &cells);
     for (at, &node) in order.iter().enumerate() {
@@ -78,7 +68,7 @@ pub fn raise_graph(graph: &StepGraph, fabric: &Fabric, bytes: Bytes, placement: 
 }
 
 fn refuse<T>(what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(Code::NotApplicable, what))
+    fail(Code::NotApplicable, what)
 }
 
 /// A chunk of the full buffer, in an all-to-all of all ranks' buffers one after the other.
@@ -225,49 +215,11 @@ impl<'a> Follow<'a> {
             match step.action {
                 StepAction::Nop => {}
                 StepAction::Send => sending.push(self.newest_in(src, node)?),
-                StepAction::Copy if src == dst => {}
-                StepAction::Copy => {
-                    let tag = self.tag(src);
-                    self.clear(gpu, dst);
-                    match tag {
-                        Tag::Pending(unit) if self.newest[&(gpu, self.units[unit].chunk)].1 == 0 => {
-                            let tag = self.apply(unit, Op::Copy, node);
-                            self.store(gpu, src, tag);
-                            self.store(gpu, dst, tag);
-                        }
-                        tag => self.store(gpu, dst, tag),
-                    }
-                }
-                StepAction::Reduce => {
-                    let unit = match (self.tag(src), self.tag(dst)) {
-                        (Tag::Pending(unit), _) => {
-                            self.same_chunk(unit, dst, node)?;
-                            unit
-                        }
-                        (_, Tag::Pending(unit)) => {
-                            self.same_chunk(unit, src, node)?;
-                            unit
-                        }
-                        _ => {
-                            let name = self.graph.name(node);
-                            return refuse(format!("{name} adds what is not as it was received"));
-                        }
-                    };
-                    self.clear(gpu, dst);
-                    let tag = self.apply(unit, Op::Reduce, node);
-                    self.store(gpu, dst, tag);
-                }
+                StepAction::Copy => self.copy(src, dst, node),
+                StepAction::Reduce => self.reduce(src, dst, node)?,
                 StepAction::Receive | StepAction::ReceiveCopySend => {
-                    self.units[unit].receive = node;
-                    self.clear(gpu, dst);
-                    let chunk = self.units[unit].chunk;
-                    let beside = self.newest.get(&(gpu, chunk)).is_some_and(|&(_, holders)| holders > 0);
-                    let tag = match beside && step.action == StepAction::Receive {
-                        true => Tag::Pending(unit),
-                        false => self.apply(unit, Op::Copy, node),
-                    };
-                    self.store(gpu, dst, tag);
-                    sending.push(chunk);
+                    self.receive(unit, dst, node);
+                    sending.push(self.units[unit].chunk);
                 }
                 StepAction::ReceiveReduceCopy | StepAction::ReceiveReduceSend | StepAction::ReceiveReduceCopySend => {
                     self.units[unit].receive = node;
@@ -294,6 +246,50 @@ impl<'a> Follow<'a> {
             self.sent.insert(node, (first..self.units.len()).collect());
         }
         Ok(())
+    }
+
+    fn copy(&mut self, src: usize, dst: usize, node: StepId) {
+        if src == dst {
+            return;
+        }
+        let (tag, gpu) = (self.tag(src), self.gpu(node));
+        self.clear(gpu, dst);
+        match tag {
+            Tag::Pending(unit) if self.newest[&(gpu, self.units[unit].chunk)].1 == 0 => {
+                let tag = self.apply(unit, Op::Copy, node);
+                self.store(gpu, src, tag);
+                self.store(gpu, dst, tag);
+            }
+            tag => self.store(gpu, dst, tag),
+        }
+    }
+
+    /// Adds a pending cell to another.
+    fn reduce(&mut self, src: usize, dst: usize, node: StepId) -> Result<()> {
+        let (unit, other) = match (self.tag(src), self.tag(dst)) {
+            (Tag::Pending(unit), _) => (unit, dst),
+            (_, Tag::Pending(unit)) => (unit, src),
+            _ => return refuse(format!("{} adds what is not as it was received", self.graph.name(node))),
+        };
+        self.same_chunk(unit, other, node)?;
+        let gpu = self.gpu(node);
+        self.clear(gpu, dst);
+        let tag = self.apply(unit, Op::Reduce, node);
+        self.store(gpu, dst, tag);
+        Ok(())
+    }
+
+    /// Stores a unit: as pending beside the rank's own value, if it has one and the unit is not sent on at once.
+    fn receive(&mut self, unit: usize, dst: usize, node: StepId) {
+        let (gpu, chunk) = (self.gpu(node), self.units[unit].chunk);
+        self.units[unit].receive = node;
+        self.clear(gpu, dst);
+        let beside = self.newest.get(&(gpu, chunk)).is_some_and(|&(_, holders)| holders > 0);
+        let tag = match beside && self.graph.step(node).action == StepAction::Receive {
+            true => Tag::Pending(unit),
+            false => self.apply(unit, Op::Copy, node),
+        };
+        self.store(gpu, dst, tag);
     }
 
     /// Refuses to add a unit to another chunk.
@@ -423,7 +419,7 @@ impl<'a> Raised<'a> {
         let mut position = vec![0u32; order.len()];
         (0..).zip(order).for_each(|(at, &node)| position[node as usize] = at);
         // What is sent, received and applied together is one transfer.
-        let mut groups: Vec<(u32, u32, StepId, StepId, bool, BufferChunk)> = units
+        let mut groups: Vec<UnitKey> = units
             .iter()
             .filter_map(|unit| {
                 let (op, applied, _) = unit.applied?;
@@ -432,27 +428,12 @@ impl<'a> Raised<'a> {
             })
             .collect();
         groups.sort_unstable();
-        let ranks = algo.gpus.len() as u32;
-        let (kind, part) = (algo.kind, algo.chunks / ranks);
-        let total = if kind == Kind::AllToAll { ranks * algo.chunks } else { algo.chunks };
-        let mut cuts: BTreeSet<BufferChunk> = [0, total].into();
-        if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
-            cuts.extend((0..total).step_by(part as usize));
-        }
         let together: Vec<_> = groups.chunk_by(|a, b| (a.0, a.1, a.4) == (b.0, b.1, b.4)).collect();
+        let mut cuts = shard_cuts(algo);
         let mut runs: Vec<Vec<(BufferChunk, BufferChunk)>> = vec![];
         for (at, group) in together.iter().enumerate() {
             graph.watch.at(at, together.len())?;
-            let mut own: Vec<(BufferChunk, BufferChunk)> = vec![];
-            for &(.., send, _, _, chunk) in *group {
-                match own.last_mut() {
-                    Some((_, end)) if *end == chunk => *end += 1,
-                    Some((_, end)) if *end > chunk => {
-                        return refuse(format!("{} sends chunk {} twice", graph.name(send), graph.chunk(chunk)));
-                    }
-                    _ => own.push((chunk, chunk + 1)),
-                }
-            }
+            let own = runs_of(graph, group)?;
             cuts.extend(own.iter().flat_map(|&(start, end)| [start, end]));
             runs.push(own);
         }
@@ -632,6 +613,35 @@ impl<'a> Raised<'a> {
         }
         builder.finish()
     }
+}
+
+/// A unit: when it is sent and applied in the order, the steps that send and receive it, whether it adds, and its chunk.
+type UnitKey = (u32, u32, StepId, StepId, bool, BufferChunk);
+
+/// Where lanes must begin or end, whatever is sent.
+fn shard_cuts(algo: &Algo) -> BTreeSet<BufferChunk> {
+    let ranks = algo.gpus.len() as u32;
+    let total = if algo.kind == Kind::AllToAll { ranks * algo.chunks } else { algo.chunks };
+    let mut cuts: BTreeSet<BufferChunk> = [0, total].into();
+    if matches!(algo.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
+        cuts.extend((0..total).step_by((algo.chunks / ranks) as usize));
+    }
+    cuts
+}
+
+/// Runs of adjacent chunks of one transfer, each from its first chunk up to its end.
+fn runs_of(graph: &StepGraph, group: &[UnitKey]) -> Result<Vec<(BufferChunk, BufferChunk)>> {
+    let mut runs: Vec<(BufferChunk, BufferChunk)> = vec![];
+    for &(_, _, send, _, _, chunk) in group {
+        match runs.last_mut() {
+            Some((_, end)) if *end == chunk => *end += 1,
+            Some((_, end)) if *end > chunk => {
+                return refuse(format!("{} sends chunk {} twice", graph.name(send), graph.chunk(chunk)));
+            }
+            _ => runs.push((chunk, chunk + 1)),
+        }
+    }
+    Ok(runs)
 }
 
 /// The lane of chunks from `start` to `end`.

@@ -3,8 +3,8 @@
 
 use super::cells::buffer_size;
 use super::model::{Algo, Buffer, COLLECTIVES, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, Text};
-use crate::MAX_TEXT_BYTES;
-use antiphon_base::error::{Code, Error, Result, nearest};
+use crate::{MAX_TEXT_BYTES, bad, check_length, fail};
+use antiphon_base::error::{Code, Result, nearest};
 use antiphon_base::units::{clip, clip_error};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::Kind;
@@ -29,9 +29,7 @@ const MAX_NAME: usize = 200;
 /// # Errors
 /// [`Code::BadFile`] with the line of what is wrong, [`Code::TooLarge`], [`Code::Interrupted`].
 pub fn read(text: &str, watch: Watch) -> Result<Algo> {
-    if text.len() > MAX_TEXT_BYTES {
-        return Err(Error::new(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20)));
-    }
+    check_length("text", text.len(), MAX_TEXT_BYTES)?;
     let mut reader = Reader::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     let mut file = MscclReader::default();
     for events in 0.. {
@@ -57,10 +55,6 @@ pub fn read(text: &str, watch: Watch) -> Result<Algo> {
         (None, 0) => bad("there is no <algo>"),
         _ => bad("the text ends before </algo>"),
     }
-}
-
-fn bad<T>(what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(Code::BadFile, what))
 }
 
 /// What is wrong with the text as XML; it may quote much of it.
@@ -288,7 +282,7 @@ impl MscclReader {
     fn step(&mut self, attributes: &XmlAttributes) -> Result<()> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
-            return Err(Error::new(Code::TooLarge, format!("more than {MAX_STEPS} steps")));
+            return fail(Code::TooLarge, format!("more than {MAX_STEPS} steps"));
         }
         let (kind, chunks, ranks) = (self.algo().kind, self.algo().chunks, self.gpus);
         let gpu = self.last_gpu();
@@ -315,24 +309,10 @@ impl MscclReader {
             StepAction::Nop => 0,
             _ => attributes.number("cnt", 1, chunks.max(scratch) as u64)? as u32,
         };
-        let place = |end: &str, used: bool| {
-            let unused = ChunkPlace { buffer: Buffer::Input, offset: 0 };
-            if !used {
-                return Ok(unused);
-            }
-            let letter = attributes.text(&format!("{end}buf"))?;
-            let all = [Buffer::Input, Buffer::Output, Buffer::Scratch];
-            let Some(buffer) = all.into_iter().find(|buffer| buffer.letter() == letter) else {
-                return bad(format!("{end}buf is '{}', expected i, o or s", clip(&letter)));
-            };
-            let size = buffer_size(kind, chunks, ranks, buffer).unwrap_or(scratch);
-            let key = format!("{end}off");
-            let offset = attributes.number(&key, 0, u32::MAX as u64)?;
-            if offset + count as u64 > size as u64 {
-                let end = offset + count as u64;
-                return bad(format!("chunks {offset} to {} of buffer {letter}, which has {size}", end - 1));
-            }
-            Ok(ChunkPlace { buffer, offset: offset as u32 })
+        let size = |buffer| buffer_size(kind, chunks, ranks, buffer).unwrap_or(scratch);
+        let place = |end: &str, used: bool| match used {
+            true => attributes.place(end, count, size),
+            false => Ok(ChunkPlace { buffer: Buffer::Input, offset: 0 }),
         };
         let (src, dst) = (place("src", action.reads())?, place("dst", action.writes())?);
         let pair =
@@ -460,6 +440,20 @@ impl XmlAttributes {
 
     fn number(&self, key: &str, least: u64, most: u64) -> Result<u64> {
         self.optional_number(key, least, most)?.map_or_else(|| bad(format!("{key} is missing")), Ok)
+    }
+
+    /// Where `count` chunks lie by the attributes of one end, in a buffer of the size that `size` tells.
+    fn place(&self, end: &str, count: u32, size: impl Fn(Buffer) -> u32) -> Result<ChunkPlace> {
+        let letter = self.text(&format!("{end}buf"))?;
+        let Some(buffer) = Buffer::of_letter(&letter) else {
+            return bad(format!("{end}buf is '{}', expected i, o or s", clip(&letter)));
+        };
+        let (size, offset) = (size(buffer) as u64, self.number(&format!("{end}off"), 0, u32::MAX as u64)?);
+        if offset + count as u64 > size {
+            let end = offset + count as u64;
+            return bad(format!("chunks {offset} to {} of buffer {letter}, which has {size}", end - 1));
+        }
+        Ok(ChunkPlace { buffer, offset: offset as u32 })
     }
 
     fn flag(&self, key: &str) -> Result<Option<bool>> {

@@ -43,18 +43,18 @@ pub fn lower(schedule: &Schedule, direct: bool, watch: Watch) -> Result<MscclppP
             continue;
         }
         let place = |rank: u32| layout.place(rank, lane, chunks.start);
-        let mut events: BTreeMap<u32, Vec<LaneOperation>> = BTreeMap::new();
+        let mut operations: BTreeMap<u32, Vec<LaneOperation>> = BTreeMap::new();
         for &id in transfers {
             let transfer = &schedule.transfers[id];
             let (from, to, adds) = (transfer.from, transfer.to, transfer.op == Op::Reduce);
             let own = place(to);
             let target = if adds || !direct { gpus[to as usize].slot(chunks.len() as u32) } else { own };
-            events.entry(from).or_default().push(LaneOperation::Put { to, src: place(from), target });
+            operations.entry(from).or_default().push(LaneOperation::Put { to, src: place(from), target });
             let kept = (target != own).then_some((target, adds));
-            events.entry(to).or_default().push(LaneOperation::Take { from, dst: own, kept });
+            operations.entry(to).or_default().push(LaneOperation::Take { from, dst: own, kept });
         }
-        for (rank, events) in events {
-            gpus[rank as usize].block(events, chunks.len() as u32);
+        for (rank, operations) in operations {
+            gpus[rank as usize].block(operations, chunks.len() as u32);
         }
     }
     let size = |buffer| buffer_size(kind, grid.chunks, schedule.ranks, buffer).unwrap_or(0);
@@ -85,7 +85,7 @@ pub fn lower(schedule: &Schedule, direct: bool, watch: Watch) -> Result<MscclppP
     })
 }
 
-/// What a rank does with a lane.
+/// One thing that a rank does with a lane.
 enum LaneOperation {
     Put {
         to: u32,
@@ -129,10 +129,10 @@ impl GpuDraft {
         ChunkPlace { buffer: Buffer::Scratch, offset }
     }
 
-    fn block(&mut self, events: Vec<LaneOperation>, size: u32) {
-        let mut peers: Vec<u32> = events
+    fn block(&mut self, operations: Vec<LaneOperation>, size: u32) {
+        let mut peers: Vec<u32> = operations
             .iter()
-            .map(|event| match event {
+            .map(|operation| match operation {
                 LaneOperation::Put { to, .. } => *to,
                 LaneOperation::Take { from, .. } => *from,
             })
@@ -149,79 +149,54 @@ impl GpuDraft {
         for name in ["signal", "wait"] {
             block.ops.extend(all.chunks(OPERANDS).map(|ids| on(name, ids.to_vec())));
         }
-        block.ops.push(operation("nop", vec![], vec![]));
+        block.ops.push(nop());
         let mut next = 0;
-        while next < events.len() {
-            next += self.group(&events[next..], size, &mut block, channel);
+        while next < operations.len() {
+            next += self.group(&operations[next..], size, &mut block, channel);
         }
         self.blocks.push(block);
     }
 
-    /// Does the first events that can be done together; gives their number.
+    /// Does the first operations that can be done together; gives their number.
     fn group(
         &mut self,
-        events: &[LaneOperation],
+        operations: &[LaneOperation],
         size: u32,
         block: &mut BlockDraft,
         channel: impl Fn(u32) -> u32,
     ) -> usize {
-        let nop = || operation("nop", vec![], vec![]);
-        match events[0] {
-            LaneOperation::Put { src, .. } => {
-                let (mut ids, mut targets) = (vec![], vec![]);
-                for event in events.iter().take(OPERANDS) {
-                    match *event {
-                        LaneOperation::Put { to, src: other, target }
-                            if other == src && !ids.contains(&channel(to)) =>
-                        {
-                            ids.push(channel(to));
-                            let buffer_id = Some(self.remote(block, to, target.buffer));
-                            targets.push(PlanChunks { buffer_id, index: target.offset, size, ..PlanChunks::default() });
-                        }
-                        _ => break,
-                    }
+        match operations[0] {
+            LaneOperation::Put { src, .. } => self.put(src, operations, size, block, channel),
+            LaneOperation::Take { dst, kept, .. } => take((dst, kept), operations, size, block, channel),
+        }
+    }
+
+    /// Puts one place to the peers of the first operations.
+    fn put(
+        &mut self,
+        src: ChunkPlace,
+        operations: &[LaneOperation],
+        size: u32,
+        block: &mut BlockDraft,
+        channel: impl Fn(u32) -> u32,
+    ) -> usize {
+        let (mut ids, mut targets) = (vec![], vec![]);
+        for operation in operations.iter().take(OPERANDS) {
+            match *operation {
+                LaneOperation::Put { to, src: other, target } if other == src && !ids.contains(&channel(to)) => {
+                    ids.push(channel(to));
+                    let buffer_id = Some(self.remote(block, to, target.buffer));
+                    targets.push(PlanChunks { buffer_id, index: target.offset, size, ..PlanChunks::default() });
                 }
-                let count = ids.len();
-                let mut put = operation("put", vec![chunks(src, size); count], targets);
-                put.channel_ids = ids.clone();
-                put.channel_type = Some("memory".into());
-                block.ops.extend([put, nop(), on("signal", ids)]);
-                count
-            }
-            LaneOperation::Take { dst, kept, .. } => {
-                let (mut ids, mut terms) = (vec![], vec![chunks(dst, size)]);
-                for event in events.iter().take(OPERANDS - 1) {
-                    match *event {
-                        LaneOperation::Take { from, dst: other, kept: Some((place, true)) }
-                            if other == dst && kept.is_some_and(|(_, adds)| adds) && !ids.contains(&channel(from)) =>
-                        {
-                            ids.push(channel(from));
-                            terms.push(chunks(place, size));
-                        }
-                        LaneOperation::Take { from, .. } if ids.is_empty() => {
-                            ids.push(channel(from));
-                            break;
-                        }
-                        _ => break,
-                    }
-                }
-                let count = ids.len();
-                block.ops.extend([on("wait", ids), nop()]);
-                match kept {
-                    Some((_, true)) => {
-                        let mut sum = operation("re", terms, vec![chunks(dst, size)]);
-                        sum.reduce_op = Some("sum".into());
-                        block.ops.extend([sum, nop()]);
-                    }
-                    Some((place, false)) => {
-                        let copy = operation("copy", vec![chunks(place, size)], vec![chunks(dst, size)]);
-                        block.ops.extend([copy, nop()]);
-                    }
-                    None => {}
-                }
-                count
+                _ => break,
             }
         }
+        let count = ids.len();
+        let mut put = operation("put", vec![chunks(src, size); count], targets);
+        put.channel_ids = ids.clone();
+        put.channel_type = Some("memory".into());
+        block.ops.extend([put, nop(), on("signal", ids)]);
+        count
     }
 
     /// The number of a peer's buffer in a thread block.
@@ -256,6 +231,47 @@ impl GpuDraft {
     }
 }
 
+/// Waits for the peers of the first operations, and adds or copies what came for one place.
+fn take(
+    (dst, kept): (ChunkPlace, Option<(ChunkPlace, bool)>),
+    operations: &[LaneOperation],
+    size: u32,
+    block: &mut BlockDraft,
+    channel: impl Fn(u32) -> u32,
+) -> usize {
+    let (mut ids, mut terms) = (vec![], vec![chunks(dst, size)]);
+    for operation in operations.iter().take(OPERANDS - 1) {
+        match *operation {
+            LaneOperation::Take { from, dst: other, kept: Some((place, true)) }
+                if other == dst && kept.is_some_and(|(_, adds)| adds) && !ids.contains(&channel(from)) =>
+            {
+                ids.push(channel(from));
+                terms.push(chunks(place, size));
+            }
+            LaneOperation::Take { from, .. } if ids.is_empty() => {
+                ids.push(channel(from));
+                break;
+            }
+            _ => break,
+        }
+    }
+    let count = ids.len();
+    block.ops.extend([on("wait", ids), nop()]);
+    match kept {
+        Some((_, true)) => {
+            let mut sum = operation("re", terms, vec![chunks(dst, size)]);
+            sum.reduce_op = Some("sum".into());
+            block.ops.extend([sum, nop()]);
+        }
+        Some((place, false)) => {
+            let copy = operation("copy", vec![chunks(place, size)], vec![chunks(dst, size)]);
+            block.ops.extend([copy, nop()]);
+        }
+        None => {}
+    }
+    count
+}
+
 /// Where something is in a list, which then has it.
 fn number_of<T: PartialEq>(list: &mut Vec<T>, item: T) -> u32 {
     let at = list.iter().position(|other| *other == item).unwrap_or(list.len());
@@ -271,6 +287,10 @@ fn chunks(place: ChunkPlace, size: u32) -> PlanChunks {
 
 fn operation(name: &str, src_buff: Vec<PlanChunks>, dst_buff: Vec<PlanChunks>) -> PlanOperation {
     PlanOperation { name: name.into(), src_buff, dst_buff, ..PlanOperation::default() }
+}
+
+fn nop() -> PlanOperation {
+    operation("nop", vec![], vec![])
 }
 
 fn on(name: &str, channel_ids: Vec<u32>) -> PlanOperation {

@@ -1,7 +1,8 @@
 //! To text, as long as a reader takes it.
 
 use super::model::MscclppPlan;
-use super::read::{MAX_TEXT_BYTES, check_length};
+use super::read::MAX_TEXT_BYTES;
+use crate::check_length;
 use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
 use std::io::{self, Write};
@@ -29,7 +30,7 @@ struct WatchedText<'a> {
 impl Write for WatchedText<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writes += 1;
-        let within = check_length(self.text.len() + bytes.len());
+        let within = check_length("plan", self.text.len() + bytes.len(), MAX_TEXT_BYTES);
         self.refusal = within.and_then(|()| self.watch.at(self.writes, MAX_TEXT_BYTES));
         match self.refusal {
             Ok(()) => self.text.write(bytes),

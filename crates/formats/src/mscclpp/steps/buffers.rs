@@ -1,6 +1,7 @@
 //! Chunks that operations name, here and at other GPUs.
 
-use super::{ChannelKind, ChunkRange, PlanLowering, bad};
+use super::{ChannelKind, ChunkRange, PlanLowering};
+use crate::bad;
 use crate::msccl::{Buffer, ChunkPlace};
 use crate::mscclpp::model::{PlanBlock, PlanChunks, PlanGpu, PlanOperation};
 use antiphon_base::error::Result;
@@ -44,8 +45,7 @@ impl PlanLowering<'_> {
     }
 
     pub(super) fn chunks(&self, gpu: u32, kind: &str, op: &PlanOperation, chunks: &PlanChunks) -> Result<ChunkRange> {
-        let all = [Buffer::Input, Buffer::Output, Buffer::Scratch];
-        let Some(buffer) = all.into_iter().find(|buffer| buffer.letter() == kind) else {
+        let Some(buffer) = Buffer::of_letter(kind) else {
             return bad(format!("buffer '{}', expected i, o or s", clip(kind)));
         };
         let scratch = self.plan.gpus[gpu as usize].scratch_chunks;

@@ -1,7 +1,8 @@
 //! Channels, their two ends, and signals through them.
 
-use super::{ChannelEnds, ChannelKind, PlanLowering, ThreadResource, Wire, WireEnds, bad, fail};
+use super::{ChannelEnds, ChannelKind, PlanLowering, ThreadResource, Wire, WireEnds};
 use crate::mscclpp::model::{MscclppPlan, PlanBlock};
+use crate::{bad, fail};
 use antiphon_base::error::{Code, Result};
 use std::collections::HashMap;
 

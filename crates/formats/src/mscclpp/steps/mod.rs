@@ -19,7 +19,8 @@ use super::model::{MscclppPlan, PlanBlock, PlanGpu};
 use crate::msccl::{
     self, Algo, Buffer, Cells, ChunkPlace, MscclBlock, MscclGpu, MscclStep, Names, StepAction, StepGraph, Text,
 };
-use antiphon_base::error::{Code, Error, Result, nearest};
+use crate::{bad, fail};
+use antiphon_base::error::{Code, Result, nearest};
 use antiphon_base::units::{Bytes, clip};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind};
@@ -146,14 +147,6 @@ fn chunk_name(offset: u32, parts: u32) -> String {
 
 fn place(gpu: u32, block: u32, at: u32, name: &str) -> String {
     format!("gpu {gpu} thread block {block} operation {at} ({name})")
-}
-
-fn fail<T>(code: Code, what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(code, what))
-}
-
-fn bad<T>(what: impl AsRef<str>) -> Result<T> {
-    fail(Code::BadFile, what)
 }
 
 /// A kind of channel.
@@ -290,99 +283,7 @@ const UNUSED: ChunkPlace = ChunkPlace { buffer: Buffer::Input, offset: 0 };
 
 impl<'a> PlanLowering<'a> {
     fn new(plan: &'a MscclppPlan, together: bool) -> Result<Self> {
-        let ranks = plan.gpus.len();
-        if !(2..=MAX_RANKS).contains(&ranks) {
-            return bad(format!("{ranks} gpus, expected 2 to {MAX_RANKS}"));
-        }
-        let Some(kind) = msccl::kind_of(&plan.collective) else {
-            let names = Kind::ALL.map(|kind| kind.name().replace('-', ""));
-            let near = nearest(&plan.collective, names.iter().map(String::as_str));
-            return bad(format!("collective is '{}'{near}; known: {}", clip(&plan.collective), names.join(", ")));
-        };
-        if !["Simple", "LL"].contains(&&plan.protocol[..]) {
-            return bad(format!("protocol is '{}', expected Simple or LL", clip(&plan.protocol)));
-        }
-        let mut parts = 1u32;
-        for op in plan.gpus.iter().flat_map(|gpu| &gpu.threadblocks).flat_map(|block| &block.ops) {
-            let size = op.tbg_info.map_or(1, |part| part.tbg_size).max(1);
-            let (mut a, mut b) = (parts, size);
-            while b > 0 {
-                (a, b) = (b, a % b);
-            }
-            parts = (parts / a).saturating_mul(size);
-            if parts > MAX_PARTS {
-                let what = format!("thread blocks share chunks in {parts} parts, at most {MAX_PARTS} are followed");
-                return fail(Code::TooLarge, what);
-            }
-        }
-        let first = &plan.gpus[0];
-        let chunks = if kind == Kind::AllGather { first.output_chunks } else { first.input_chunks };
-        if !(1..=MAX_CHUNKS / parts).contains(&chunks) {
-            return bad(format!("{chunks} chunks, expected 1 to {}", MAX_CHUNKS / parts));
-        }
-        if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll)
-            && !chunks.is_multiple_of(ranks as u32)
-        {
-            return bad(format!("{chunks} chunks are no whole number for each of {ranks} ranks"));
-        }
-        let mut gpus = vec![];
-        for (id, gpu) in (0..).zip(&plan.gpus) {
-            let place = format!("gpu {id}");
-            if gpu.id != id {
-                return bad(format!("{place} has id {}; ids are in order from 0", gpu.id));
-            }
-            let size = |buffer| msccl::buffer_size(kind, chunks, ranks as u32, buffer).unwrap_or(0);
-            let (input, output) = (size(Buffer::Input), size(Buffer::Output));
-            for (what, found, size) in [("input", gpu.input_chunks, input), ("output", gpu.output_chunks, output)] {
-                // In place one of the two may not be spoken of.
-                if found != size && !(plan.inplace && found == 0) {
-                    return bad(format!("{place} has {found} {what}_chunks, expected {size} for {}", kind.name()));
-                }
-            }
-            if gpu.scratch_chunks > MAX_CHUNKS / parts {
-                return bad(format!(
-                    "{place} has {} scratch_chunks, at most {}",
-                    gpu.scratch_chunks,
-                    MAX_CHUNKS / parts
-                ));
-            }
-            if plan.reuse_resources && gpu.scratch_chunks > 0 {
-                let what = "reuse_resources: scratch that is smaller than its chunks is not followed by the proof";
-                return fail(Code::NotApplicable, what);
-            }
-            for (at, block) in gpu.threadblocks.iter().enumerate() {
-                if block.id as usize != at {
-                    return bad(format!("{place}: thread block {at} has id {}; ids are in order from 0", block.id));
-                }
-                if block.ops.len() > MAX_OPERATIONS {
-                    let (many, most) = (block.ops.len(), MAX_OPERATIONS);
-                    return fail(
-                        Code::TooLarge,
-                        format!("{place} thread block {at} has {many} operations, at most {most}"),
-                    );
-                }
-            }
-            let blocks = vec![MscclBlock::default(); gpu.threadblocks.len()];
-            gpus.push(MscclGpu {
-                input: input * parts,
-                output: output * parts,
-                scratch: gpu.scratch_chunks * parts,
-                blocks,
-            });
-        }
-        let algo = Algo {
-            name: plan.name.clone(),
-            proto: plan.protocol.clone(),
-            channels: 1,
-            chunks: chunks * parts,
-            kind,
-            in_place: plan.inplace,
-            out_of_place: !plan.inplace,
-            min_bytes: plan.min_message_size,
-            max_bytes: plan.max_message_size,
-            text: Text::default(),
-            gpus,
-        };
+        let (parts, algo) = empty_program(plan)?;
         let origin = plan.gpus.iter().map(|gpu| vec![vec![]; gpu.threadblocks.len()]).collect();
         let cells = algo.cells(plan.inplace);
         Ok(PlanLowering {
@@ -409,7 +310,7 @@ impl<'a> PlanLowering<'a> {
             packets: HashMap::new(),
             readers: vec![],
             loose: vec![],
-            scratch: vec![[false; 2]; ranks],
+            scratch: vec![[false; 2]; plan.gpus.len()],
             messages: 0,
         })
     }
@@ -544,4 +445,99 @@ impl<'a> PlanLowering<'a> {
             }
         }
     }
+}
+
+/// Parts of a chunk, and the program of a plan with blocks that have no steps yet.
+fn empty_program(plan: &MscclppPlan) -> Result<(u32, Algo)> {
+    let ranks = plan.gpus.len();
+    if !(2..=MAX_RANKS).contains(&ranks) {
+        return bad(format!("{ranks} gpus, expected 2 to {MAX_RANKS}"));
+    }
+    let Some(kind) = msccl::kind_of(&plan.collective) else {
+        let names = Kind::ALL.map(|kind| kind.name().replace('-', ""));
+        let near = nearest(&plan.collective, names.iter().map(String::as_str));
+        return bad(format!("collective is '{}'{near}; known: {}", clip(&plan.collective), names.join(", ")));
+    };
+    if !["Simple", "LL"].contains(&&plan.protocol[..]) {
+        return bad(format!("protocol is '{}', expected Simple or LL", clip(&plan.protocol)));
+    }
+    let parts = parts_of(plan)?;
+    let first = &plan.gpus[0];
+    let chunks = if kind == Kind::AllGather { first.output_chunks } else { first.input_chunks };
+    if !(1..=MAX_CHUNKS / parts).contains(&chunks) {
+        return bad(format!("{chunks} chunks, expected 1 to {}", MAX_CHUNKS / parts));
+    }
+    if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) && !chunks.is_multiple_of(ranks as u32) {
+        return bad(format!("{chunks} chunks are no whole number for each of {ranks} ranks"));
+    }
+    let size = |buffer| msccl::buffer_size(kind, chunks, ranks as u32, buffer).unwrap_or(0);
+    let (input, output) = (size(Buffer::Input), size(Buffer::Output));
+    let gpu = |(id, gpu): (u32, &PlanGpu)| {
+        check_gpu(plan, id, gpu, parts)?;
+        for (what, found, size) in [("input", gpu.input_chunks, input), ("output", gpu.output_chunks, output)] {
+            // In place one of the two may not be spoken of.
+            if found != size && !(plan.inplace && found == 0) {
+                return bad(format!("gpu {id} has {found} {what}_chunks, expected {size} for {}", kind.name()));
+            }
+        }
+        let blocks = vec![MscclBlock::default(); gpu.threadblocks.len()];
+        Ok(MscclGpu { input: input * parts, output: output * parts, scratch: gpu.scratch_chunks * parts, blocks })
+    };
+    let algo = Algo {
+        name: plan.name.clone(),
+        proto: plan.protocol.clone(),
+        channels: 1,
+        chunks: chunks * parts,
+        kind,
+        in_place: plan.inplace,
+        out_of_place: !plan.inplace,
+        min_bytes: plan.min_message_size,
+        max_bytes: plan.max_message_size,
+        text: Text::default(),
+        gpus: (0..).zip(&plan.gpus).map(gpu).collect::<Result<_>>()?,
+    };
+    Ok((parts, algo))
+}
+
+/// Parts that chunks are cut into, so that each thread block's share is a whole number of them.
+fn parts_of(plan: &MscclppPlan) -> Result<u32> {
+    let mut parts = 1u32;
+    for op in plan.gpus.iter().flat_map(|gpu| &gpu.threadblocks).flat_map(|block| &block.ops) {
+        let size = op.tbg_info.map_or(1, |part| part.tbg_size).max(1);
+        let (mut a, mut b) = (parts, size);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        parts = (parts / a).saturating_mul(size);
+        if parts > MAX_PARTS {
+            let what = format!("thread blocks share chunks in {parts} parts, at most {MAX_PARTS} are followed");
+            return fail(Code::TooLarge, what);
+        }
+    }
+    Ok(parts)
+}
+
+/// Checks ids and sizes of a GPU.
+fn check_gpu(plan: &MscclppPlan, id: u32, gpu: &PlanGpu, parts: u32) -> Result<()> {
+    let (place, most) = (format!("gpu {id}"), MAX_CHUNKS / parts);
+    if gpu.id != id {
+        return bad(format!("{place} has id {}; ids are in order from 0", gpu.id));
+    }
+    if gpu.scratch_chunks > most {
+        return bad(format!("{place} has {} scratch_chunks, at most {most}", gpu.scratch_chunks));
+    }
+    if plan.reuse_resources && gpu.scratch_chunks > 0 {
+        let what = "reuse_resources: scratch that is smaller than its chunks is not followed by the proof";
+        return fail(Code::NotApplicable, what);
+    }
+    for (at, block) in gpu.threadblocks.iter().enumerate() {
+        if block.id as usize != at {
+            return bad(format!("{place}: thread block {at} has id {}; ids are in order from 0", block.id));
+        }
+        if block.ops.len() > MAX_OPERATIONS {
+            let (many, most) = (block.ops.len(), MAX_OPERATIONS);
+            return fail(Code::TooLarge, format!("{place} thread block {at} has {many} operations, at most {most}"));
+        }
+    }
+    Ok(())
 }

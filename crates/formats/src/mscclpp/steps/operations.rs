@@ -1,8 +1,9 @@
 //! What each operation is in steps.
 
-use super::{ChannelKind, ChunkRange, MAX_STEPS, PlanLowering, ThreadResource, Wire, bad, fail};
+use super::{ChannelKind, ChunkRange, PlanLowering, ThreadResource, Wire};
 use crate::msccl::StepAction;
 use crate::mscclpp::model::{PlanBlock, PlanGpu, PlanOperation};
+use crate::{bad, fail};
 use antiphon_base::error::{Code, Result, nearest};
 use antiphon_base::units::clip;
 
@@ -41,9 +42,7 @@ const REDUCE_COPY_SEND: &str = "recspkt";
 
 impl PlanLowering<'_> {
     pub(super) fn operation(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation) -> Result<()> {
-        if self.steps > MAX_STEPS {
-            return fail(Code::TooLarge, format!("more than {MAX_STEPS} steps"));
-        }
+        self.check_steps()?;
         if let Some(part) = op.tbg_info.filter(|part| part.tb_id >= part.tbg_size) {
             return bad(format!("tbg_info: part {} of {}", part.tb_id, part.tbg_size));
         }
@@ -62,113 +61,15 @@ impl PlanLowering<'_> {
                 Ok(())
             }
             "barrier" => self.barrier(op),
-            "signal" | "wait" | "flush" | "rlxsignal" | "rlxwait" => {
-                let relaxed = op.name.starts_with("rlx");
-                let waits = op.name.ends_with("wait");
-                for (thread, &id) in op.channel_ids.iter().enumerate() {
-                    self.begin_alone(thread);
-                    let channel = self.channel(block, way, id, thread, waits)?;
-                    match &op.name[..] {
-                        "signal" | "rlxsignal" => self.signal(way, channel, relaxed)?,
-                        "wait" | "rlxwait" => {
-                            let step = self.wait(None);
-                            self.signals.entry((gpu.id, way, channel)).or_default().1.push((step, relaxed));
-                        }
-                        _ => self.flush(way, channel)?,
-                    }
-                }
-                if op.channel_ids.is_empty() { bad("channel_ids is missing") } else { Ok(()) }
-            }
-            "sem_acquire" | "sem_release" => {
-                let waits = op.name == "sem_acquire";
-                for (thread, &id) in op.semaphore_ids.iter().enumerate() {
-                    if id as usize >= gpu.semaphores.len() {
-                        return bad(format!("semaphore {id}, gpu {} has {}", gpu.id, gpu.semaphores.len()));
-                    }
-                    self.begin_alone(thread);
-                    self.used_by(ThreadResource::Semaphore, id, waits, thread)?;
-                    let step = self.wait(None);
-                    let uses = self.semaphores.entry((gpu.id, id)).or_default();
-                    if waits { uses.acquires.push(step) } else { uses.releases.push(step) }
-                }
-                if op.semaphore_ids.is_empty() { bad("semaphore_ids is missing") } else { Ok(()) }
-            }
+            "signal" | "wait" | "flush" | "rlxsignal" | "rlxwait" => self.synchronise(gpu, block, op, way),
+            "sem_acquire" | "sem_release" => self.use_semaphores(gpu, op),
             "put" | "pws" | "pwsf" => self.puts(gpu, block, op, way),
-            "ppkt" => {
-                let (srcs, dsts) =
-                    (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
-                let pairs = pairs(&srcs, &dsts)?;
-                if way == ChannelKind::Port {
-                    // What a port sends is packets already, which nobody waits for.
-                    return self.port_packets(block, op, &pairs, false);
-                }
-                self.messages += pairs.len() as u64;
-                for (src, dst) in pairs {
-                    for (first, size) in self.pieces(src.count) {
-                        self.begin()?;
-                        self.put_packet(src.part(first, size), dst.part(first, size))?;
-                    }
-                }
-                Ok(())
-            }
-            "get" => {
-                let (srcs, dsts) =
-                    (self.remotes(gpu, block, op, &op.src_buff, way)?, self.locals(gpu, op, &op.dst_buff)?);
-                let pairs = pairs(&srcs, &dsts)?;
-                self.plain(&[&srcs[..], &dsts].concat())?;
-                self.messages += pairs.len() as u64;
-                for (src, dst) in pairs {
-                    self.begin()?;
-                    self.get(src, None, dst);
-                }
-                Ok(())
-            }
-            "copy" | "upkt" | "cpkt" => {
-                let (srcs, dsts) = (self.locals(gpu, op, &op.src_buff)?, self.locals(gpu, op, &op.dst_buff)?);
-                let [(src, dst)] = pairs(&srcs, &dsts)?[..] else {
-                    return bad("expected one src_buff and one dst_buff");
-                };
-                let (reads, writes) = (op.name == "upkt", op.name == "cpkt");
-                if !reads && !writes {
-                    self.plain(&[src, dst])?;
-                    self.begin()?;
-                    self.own(StepAction::Copy, src, dst);
-                    return Ok(());
-                }
-                self.plain(if reads { &dsts } else { &srcs })?;
-                for (first, size) in self.pieces(src.count) {
-                    let (src, dst) = (src.part(first, size), dst.part(first, size));
-                    self.begin()?;
-                    if reads {
-                        self.read_packets(src)?;
-                    }
-                    let step = self.own(StepAction::Copy, src, dst);
-                    if writes {
-                        self.packets_at(dst, step)?;
-                    }
-                }
-                Ok(())
-            }
+            "ppkt" => self.put_packets(gpu, block, op, way),
+            "rppkt" => self.pass_packets(gpu, block, op, way),
+            "get" => self.gets(gpu, block, op, way),
+            "copy" | "upkt" | "cpkt" => self.copies(gpu, op),
             "re" | "res" | "rre" | "rres" => self.reduce(gpu, block, op, way),
             "repkt" | "respkt" | "recpkt" | REDUCE_COPY_SEND => self.reduce_packets(gpu, block, op, way),
-            "rppkt" => {
-                let srcs = self.locals(gpu, op, &op.src_buff)?;
-                let dsts = self.remotes(gpu, block, op, &op.dst_buff, way)?;
-                let [src] = srcs[..] else { return bad("expected one src_buff") };
-                same_size(src, &dsts)?;
-                if way == ChannelKind::Port {
-                    let pairs: Vec<(ChunkRange, ChunkRange)> = dsts.iter().map(|&dst| (src, dst)).collect();
-                    return self.port_packets(block, op, &pairs, true);
-                }
-                self.messages += dsts.len() as u64;
-                for (first, size) in self.pieces(src.count) {
-                    let src = src.part(first, size);
-                    self.begin()?;
-                    self.read_packets(src)?;
-                    dsts.iter().try_for_each(|dst| self.put_packet(src, dst.part(first, size)))?;
-                }
-                Ok(())
-            }
             other if OTHERS.contains(&other) => fail(
                 Code::NotApplicable,
                 format!("'{other}' is not followed by the proof; known: {}", KNOWN.join(", ")),
@@ -178,6 +79,116 @@ impl PlanLowering<'_> {
                 bad(format!("no operation '{}'{near}; known: {}", clip(other), KNOWN.join(", ")))
             }
         }
+    }
+
+    /// Signals, waits and flushes, each by a thread of its own.
+    fn synchronise(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation, way: ChannelKind) -> Result<()> {
+        let relaxed = op.name.starts_with("rlx");
+        let waits = op.name.ends_with("wait");
+        for (thread, &id) in op.channel_ids.iter().enumerate() {
+            self.begin_alone(thread);
+            let channel = self.channel(block, way, id, thread, waits)?;
+            match &op.name[..] {
+                "flush" => self.flush(way, channel)?,
+                _ if waits => {
+                    let step = self.wait(None);
+                    self.signals.entry((gpu.id, way, channel)).or_default().1.push((step, relaxed));
+                }
+                _ => self.signal(way, channel, relaxed)?,
+            }
+        }
+        if op.channel_ids.is_empty() { bad("channel_ids is missing") } else { Ok(()) }
+    }
+
+    fn use_semaphores(&mut self, gpu: &PlanGpu, op: &PlanOperation) -> Result<()> {
+        let waits = op.name == "sem_acquire";
+        for (thread, &id) in op.semaphore_ids.iter().enumerate() {
+            if id as usize >= gpu.semaphores.len() {
+                return bad(format!("semaphore {id}, gpu {} has {}", gpu.id, gpu.semaphores.len()));
+            }
+            self.begin_alone(thread);
+            self.used_by(ThreadResource::Semaphore, id, waits, thread)?;
+            let step = self.wait(None);
+            let uses = self.semaphores.entry((gpu.id, id)).or_default();
+            if waits { uses.acquires.push(step) } else { uses.releases.push(step) }
+        }
+        if op.semaphore_ids.is_empty() { bad("semaphore_ids is missing") } else { Ok(()) }
+    }
+
+    fn put_packets(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation, way: ChannelKind) -> Result<()> {
+        let (srcs, dsts) = (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
+        let pairs = pairs(&srcs, &dsts)?;
+        if way == ChannelKind::Port {
+            // A port sends chunks that are packets already, and waits for none.
+            return self.port_packets(block, op, &pairs, false);
+        }
+        self.messages += pairs.len() as u64;
+        for (src, dst) in pairs {
+            for (first, size) in self.pieces(src.count) {
+                self.begin()?;
+                self.put_packet(src.part(first, size), dst.part(first, size))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends packets on as they are.
+    fn pass_packets(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation, way: ChannelKind) -> Result<()> {
+        let (srcs, dsts) = (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
+        let [src] = srcs[..] else { return bad("expected one src_buff") };
+        same_size(src, &dsts)?;
+        if way == ChannelKind::Port {
+            let pairs: Vec<(ChunkRange, ChunkRange)> = dsts.iter().map(|&dst| (src, dst)).collect();
+            return self.port_packets(block, op, &pairs, true);
+        }
+        self.messages += dsts.len() as u64;
+        for (first, size) in self.pieces(src.count) {
+            let src = src.part(first, size);
+            self.begin()?;
+            self.read_packets(src)?;
+            dsts.iter().try_for_each(|dst| self.put_packet(src, dst.part(first, size)))?;
+        }
+        Ok(())
+    }
+
+    fn gets(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation, way: ChannelKind) -> Result<()> {
+        let (srcs, dsts) = (self.remotes(gpu, block, op, &op.src_buff, way)?, self.locals(gpu, op, &op.dst_buff)?);
+        let pairs = pairs(&srcs, &dsts)?;
+        self.plain(&[&srcs[..], &dsts].concat())?;
+        self.messages += pairs.len() as u64;
+        for (src, dst) in pairs {
+            self.begin()?;
+            self.get(src, None, dst);
+        }
+        Ok(())
+    }
+
+    /// Copies plain data, packets to plain data, or plain data to packets.
+    fn copies(&mut self, gpu: &PlanGpu, op: &PlanOperation) -> Result<()> {
+        let (srcs, dsts) = (self.locals(gpu, op, &op.src_buff)?, self.locals(gpu, op, &op.dst_buff)?);
+        let [(src, dst)] = pairs(&srcs, &dsts)?[..] else {
+            return bad("expected one src_buff and one dst_buff");
+        };
+        let (reads, writes) = (op.name == "upkt", op.name == "cpkt");
+        if !reads && !writes {
+            self.plain(&[src, dst])?;
+            self.begin()?;
+            self.own(StepAction::Copy, src, dst);
+            return Ok(());
+        }
+        self.plain(if reads { &dsts } else { &srcs })?;
+        for (first, size) in self.pieces(src.count) {
+            let (src, dst) = (src.part(first, size), dst.part(first, size));
+            self.begin()?;
+            if reads {
+                self.read_packets(src)?;
+            }
+            let step = self.own(StepAction::Copy, src, dst);
+            if writes {
+                self.packets_at(dst, step)?;
+            }
+        }
+        Ok(())
     }
 
     fn puts(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &PlanOperation, way: ChannelKind) -> Result<()> {

@@ -1,7 +1,8 @@
 //! What threads of a block do between two meetings, and what lies where.
 
-use super::{At, ChunkRange, MAX_STEPS, PlanLowering, ThreadResource, ThreadSegment, bad, chunk_name, fail, place};
+use super::{At, ChunkRange, MAX_STEPS, PlanLowering, ThreadResource, ThreadSegment, chunk_name, place};
 use crate::msccl::{Buffer, MscclBlock};
+use crate::{bad, fail};
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::clip;
 
@@ -10,11 +11,16 @@ const SHARED: usize = 0;
 const SINGLE: usize = 1;
 
 impl PlanLowering<'_> {
-    /// Begins what all threads do, each a part of it that only it knows.
-    pub(super) fn begin(&mut self) -> Result<()> {
-        if self.steps > MAX_STEPS {
-            return fail(Code::TooLarge, format!("more than {MAX_STEPS} steps"));
+    pub(super) fn check_steps(&self) -> Result<()> {
+        match self.steps > MAX_STEPS {
+            true => fail(Code::TooLarge, format!("more than {MAX_STEPS} steps")),
+            false => Ok(()),
         }
+    }
+
+    /// Begins an operation of all threads, each of which does an unknown part of it.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        self.check_steps()?;
         let number = self.segment.shared;
         self.segment.shared += 1;
         let before = self.segment.last;

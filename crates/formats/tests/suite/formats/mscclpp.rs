@@ -2,9 +2,9 @@
 
 mod shipped;
 
-use super::machine::Random;
+use super::machine::{Random, Turn};
 use super::msccl::{BYTES, SCHEDULES, moved, near};
-use super::plan_machine::{Turn, run};
+use super::plan_machine::run;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::watch::Watch;
 use antiphon_formats::mscclpp::{Mscclpp, MscclppPlan, lower, read};
