@@ -4,7 +4,7 @@ use crate::timed::simulate;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_formats::chakra::{self, ChakraTrace, TraceReader};
-use antiphon_jobs::replay::{Graph, Replay, What, Work, run};
+use antiphon_jobs::replay::{Graph, Program, Replay, What, Work, run};
 use antiphon_jobs::training::{self, Bucket, Cost, Overlap, Plan, Policy};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Groups};
@@ -438,6 +438,23 @@ fn plans_of_many_messages_read_back() {
     plans_are_read_back("direct");
 }
 
+/// By exchange of a plan, the schedules of its groups.
+fn schedules_of<'a>(plan: &Plan, graph: &Graph, built: &'a [Option<Proven>]) -> Vec<Vec<&'a Proven>> {
+    let of_exchange = |id: usize| {
+        let operation = plan.operations.iter().position(|one| one.work == training::Work::Exchange(id)).unwrap();
+        let number = |program: &Program| match program.nodes[operation].work {
+            Work::Exchange(number) => Some(number),
+            _ => None,
+        };
+        let mut numbers: Vec<u32> = graph.programs.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(graph.exchanges[numbers[0] as usize].bytes, plan.exchanges[id].bytes);
+        numbers.iter().filter_map(|&number| built[number as usize].as_ref()).collect()
+    };
+    (0..plan.exchanges.len()).map(of_exchange).collect()
+}
+
 /// A plan is read back from its traces as it was written, and takes as long, to the picosecond; in flits with one algorithm.
 fn plans_are_read_back(in_flits: &str) {
     let gradients = |bytes| Some((Kind::AllReduce, bytes));
@@ -465,24 +482,7 @@ fn plans_are_read_back(in_flits: &str) {
                 let again = read(&files).unwrap();
                 assert_eq!((&again.graph, again.untimed), (&graph, 0));
                 let built = schedules(&graph, &fabric, &system, spec);
-                // The schedules of an exchange of the plan are those of its groups.
-                let exchanges: Vec<Vec<&Proven>> = (0..plan.exchanges.len())
-                    .map(|id| {
-                        let operation = plan.operations.iter().position(|one| one.work == training::Work::Exchange(id));
-                        let mut numbers: Vec<u32> = graph
-                            .programs
-                            .iter()
-                            .filter_map(|program| match program.nodes[operation.unwrap()].work {
-                                Work::Exchange(number) => Some(number),
-                                _ => None,
-                            })
-                            .collect();
-                        numbers.sort_unstable();
-                        numbers.dedup();
-                        assert_eq!(graph.exchanges[numbers[0] as usize].bytes, plan.exchanges[id].bytes);
-                        numbers.iter().filter_map(|&number| built[number as usize].as_ref()).collect()
-                    })
-                    .collect();
+                let exchanges = schedules_of(&plan, &graph, &built);
                 let each: Vec<Option<&Proven>> = built.iter().map(Option::as_ref).collect();
                 for &(_, fidelity) in Fidelity::ALL {
                     if fidelity == Fidelity::Flit && (unroll > 1 || spec != in_flits) {

@@ -202,8 +202,7 @@ impl<'a> Machine<'a> {
         });
         let held = |from: usize, to: usize| self.fifos.get(&(from, to, worker.channel)).map_or(0, VecDeque::len);
         let empty = step.action.receives() && worker.recv.is_none_or(|peer| held(peer as usize, worker.gpu) == 0);
-        let full =
-            step.action.sends() && worker.send.is_none_or(|peer| held(worker.gpu, peer as usize) >= self.depth);
+        let full = step.action.sends() && worker.send.is_none_or(|peer| held(worker.gpu, peer as usize) >= self.depth);
         !waits && !empty && !full
     }
 

@@ -392,9 +392,8 @@ impl<'a> Machine<'a> {
 
     /// Whether all is done, and nothing is left of it.
     fn check(&self) -> Result<(), String> {
-        let open = |worker: &Worker| {
-            worker.first + worker.done.len() < worker.block.ops.len() || worker.done.contains(&false)
-        };
+        let open =
+            |worker: &Worker| worker.first + worker.done.len() < worker.block.ops.len() || worker.done.contains(&false);
         if self.workers.iter().any(open) {
             return Err("deadlock".into());
         }
