@@ -1,5 +1,5 @@
-//! GOAL: who sends what to whom after what, for LogGOPSim and ATLAHS (Hoefler et al., Group Operation Assembly Language, ICPP 2009). It says
-//! nothing of data, so it is only written.
+//! GOAL: sends, receives and their dependencies, for LogGOPSim and ATLAHS (Hoefler et al., Group Operation Assembly
+//! Language, ICPP 2009). It says nothing of data, so it is only written.
 
 use super::{FileFormat, Foreign, check_consumer};
 use antiphon_base::error::{Code, Error, Result};
@@ -47,8 +47,8 @@ impl FileFormat for Goal {
     }
 }
 
-/// A send and a receive for each chunk of a transfer. Sends to a peer follow each other; both ends wait for what the schedule
-/// says. Barriers between phases are not written.
+/// A send and a receive for each chunk of a transfer. Sends to a peer follow each other; both ends keep the schedule's
+/// dependencies. Barriers between phases are not written.
 ///
 /// Complexity: O(messages * dependencies).
 ///

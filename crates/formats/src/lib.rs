@@ -1,6 +1,8 @@
-//! Formats of other tools, both ways: a folder or file for each, behind one trait. A reader knows its format by content;
-//! what was read is proven as it stands and, where that is possible, raised to a [`Schedule`], which everything else
-//! here can bound, time and compare.
+//! Formats of other tools, both ways: a folder or file for each, behind one trait. A format is recognised by content. A
+//! file is proven as it stands and, where possible, raised to a [`Schedule`], which can be bound, timed and compared.
+//!
+//! In the folder of a format, `model` is what a file says, `read` and `write` are its text, `lower` makes a file of a
+//! schedule, and `raise` a schedule of a file.
 
 pub mod chakra;
 pub mod chrome;
@@ -29,7 +31,7 @@ pub trait FileFormat: Sync {
     fn about(&self) -> &'static str;
     /// How files of it end, e.g. `.xml`.
     fn extension(&self) -> &'static str;
-    /// Who reads it, each with limits of its own; the first is the default. Nobody, where it is only read here.
+    /// The programs that read it, each with limits of its own; the first is the default. None, if it is only read here.
     fn consumers(&self) -> Vec<&'static str>;
     /// Whether a text is of this format, by its beginning.
     fn recognises(&self, text: &str) -> bool;
@@ -46,7 +48,7 @@ pub trait FileFormat: Sync {
     fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String>;
 }
 
-/// What a file of another tool holds.
+/// The contents of a file of another tool.
 pub trait Foreign: Debug + Send + Sync {
     /// The name it gives itself.
     fn name(&self) -> &str;
@@ -59,15 +61,15 @@ pub trait Foreign: Debug + Send + Sync {
     /// # Errors
     /// [`Code::NotProven`] with the first deadlock, race or wrong chunk; [`Code::TooLarge`]; [`Code::Interrupted`].
     fn prove(&self, watch: Watch) -> Result<FileProof>;
-    /// The same as a schedule of `bytes` (the full buffer) on a fabric: rank `i` does what it calls `i`, on its own node,
-    /// or on that of `placement`.
+    /// The same as a schedule of `bytes` (the full buffer) on a fabric: rank `i` is the file's rank `i`, on its own
+    /// node or on that of `placement`.
     ///
     /// # Errors
     /// As [`Foreign::prove`]; [`Code::NotApplicable`] for what a schedule cannot say, [`Code::BadFile`] for a fabric of another size.
     fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule>;
 }
 
-/// What was proven of a file.
+/// The proof of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileProof {
     /// Thread blocks, of all ranks together.
@@ -80,7 +82,7 @@ pub struct FileProof {
     pub fifo_depth: u32,
     /// How input and output may lie, e.g. `in-place`.
     pub places: Vec<&'static str>,
-    /// Who can read it, and what keeps the others from it.
+    /// All consumers, each with the reason why it cannot read the file, if there is one.
     pub consumers: Vec<(&'static str, Option<String>)>,
 }
 

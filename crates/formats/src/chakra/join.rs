@@ -9,7 +9,7 @@ use antiphon_jobs::replay::{Exchange, Graph, Group, What, Work};
 use antiphon_model::collective::{Collective, Kind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// What a node does with others.
+/// The exchange of a node with others, as its rank says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// A collective, or without a kind a barrier, of a named group; `bytes` are those of Chakra's comm_size.

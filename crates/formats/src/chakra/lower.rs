@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Most messages of a schedule that is written.
 const MAX_MESSAGES: u64 = 1 << 20;
-/// What nodes are called.
+/// Names of nodes.
 const NAMES: [&str; 3] = ["send", "receive", "add"];
 
-/// The traces of a schedule, by rank, read back as what was to be written.
+/// The traces of a schedule, by rank; they are read back and compared with what was to be written.
 ///
 /// # Errors
 /// [`Code::NotApplicable`] for what a trace cannot say; [`Code::TooLarge`] for more than 2^20 messages;
@@ -30,9 +30,9 @@ pub fn write_schedule(schedule: &Schedule) -> Result<Vec<Vec<u8>>> {
     Ok(files)
 }
 
-/// The graph of a schedule. A message is sent after the one before it on its first link and after what it waits for at its sender; it
-/// is stored or added after what it waits for at its receiver. Its tag is its number: chunks of transfer 0, of 1, ...
-/// Sums take no time. O(messages * log messages + dependencies).
+/// The graph of a schedule. A message is sent after the one before it on its first link and after its waits at the
+/// sender; it is stored or added after its waits at the receiver. Its tag is its number: chunks of transfer 0, of 1,
+/// ... Sums take no time. O(messages * log messages + dependencies).
 ///
 /// # Errors
 /// As [`write_schedule`].

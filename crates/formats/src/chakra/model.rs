@@ -1,4 +1,4 @@
-//! What the messages of a trace say, with the field numbers of et_def.proto; other fields are passed over.
+//! The messages of a trace, with the field numbers of et_def.proto; other fields are passed over.
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
@@ -16,7 +16,7 @@ pub struct Metadata {
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyMetadata {}
 
-/// What a node is.
+/// The type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeType {
     Invalid = 0,
@@ -75,7 +75,7 @@ pub struct ChakraNode {
     pub attributes: Vec<Attribute>,
 }
 
-/// What a node reads.
+/// The inputs of a node.
 #[derive(Clone, PartialEq, Message)]
 pub struct ChakraInputs {
     #[prost(string, tag = "1")]

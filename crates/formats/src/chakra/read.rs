@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
-/// Longest message of a file: what it holds takes more memory than itself, though a bounded multiple.
+/// Longest message of a file; decoded it takes a bounded multiple of its length.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 22;
 /// Most bytes of different names of nodes.
 const MAX_NAMES: usize = 1 << 26;
@@ -24,12 +24,12 @@ const MAX_MEMBERS: usize = 1 << 22;
 /// Characters of a name that are kept.
 const LONGEST_NAME: usize = 120;
 
-/// What traces say.
+/// The traces of all ranks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChakraTrace {
-    /// What all ranks do.
+    /// The nodes of all ranks.
     pub graph: Graph,
-    /// Nodes that compute for a time that no one says, and so take none.
+    /// Computing nodes without any duration, which take no time.
     pub untimed: u64,
 }
 
@@ -142,7 +142,7 @@ impl TraceReader {
         Ok(())
     }
 
-    /// What the ranks do together.
+    /// Joins the exchanges of all ranks.
     ///
     /// # Errors
     /// [`Code::BadFile`] for collectives and messages that do not match, nodes that wait for themselves, and groups that
@@ -156,7 +156,7 @@ impl TraceReader {
         Ok(ChakraTrace { graph, untimed })
     }
 
-    /// What a node does, and what it does with others.
+    /// The work of a node, and its exchange with others.
     fn work(&mut self, rank: u32, node: &ChakraNode) -> Result<(Work, Option<Call>)> {
         let Some(kind) = NodeType::of(node.kind) else {
             return bad(format!("type {} is not known; 0 to 10 are", node.kind));

@@ -1,4 +1,5 @@
-//! Chunks on their way: what synthesisers of routes write. No sums, no memory; each chunk is copied from where it is.
+//! Ways of chunks, as synthesisers of routes write them. There are no sums and no memory: each chunk is copied from
+//! rank to rank.
 
 mod tacos;
 mod teccl;
@@ -18,10 +19,10 @@ use antiphon_proof::verify_watched;
 /// Most hops of a file.
 const MAX_HOPS: usize = 1 << 22;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flows {
-    /// Who wrote it.
+    /// The tool that wrote it.
     pub name: &'static str,
     /// All-gather or all-to-all.
     pub kind: Kind,
@@ -29,7 +30,7 @@ pub struct Flows {
     pub nodes: Vec<u32>,
     /// Equal parts of the full buffer.
     pub parts: u32,
-    /// What is sent, each with the ways that it goes.
+    /// All pieces of data, each with its ways.
     pub pieces: Vec<Piece>,
 }
 
@@ -44,7 +45,7 @@ pub struct Piece {
     pub owner: u32,
     /// Which part of the full buffer of its source.
     pub part: u32,
-    /// What of the part, from 0 to 1.
+    /// The cut of that part, from 0 to 1.
     pub cut: (f64, f64),
     /// By time.
     pub hops: Vec<FlowHop>,
@@ -74,7 +75,7 @@ impl Foreign for Flows {
         Collective { kind: self.kind, root: 0 }
     }
 
-    /// Nothing is sent before it is there, and all comes where it must.
+    /// Checks that nothing is sent before it is there, and that all arrives where it must.
     fn prove(&self, watch: Watch) -> Result<FileProof> {
         let ranks = self.nodes.len();
         let mut there: Vec<Option<u64>> = vec![None; ranks];
@@ -120,7 +121,7 @@ impl Foreign for Flows {
         times.sort_unstable();
         times.dedup();
         if self.kind == Kind::AllToAll {
-            // What ranks have for themselves.
+            // Shards that ranks have for themselves.
             for rank in 0..ranks as u32 {
                 builder.shard_block(rank, shard(bytes, ranks, rank as usize), 0);
             }
@@ -142,7 +143,7 @@ impl Foreign for Flows {
             let mut there = vec![false; ranks];
             there[piece.source as usize] = true;
             for hop in &piece.hops {
-                // What comes a second time is what is there.
+                // A piece that comes a second time changes nothing.
                 if !std::mem::replace(&mut there[hop.to as usize], true) {
                     let step = times.partition_point(|&time| time < hop.time) as u32;
                     builder.send(Op::Copy, hop.from, hop.to, lane..lane + 1, step)?;

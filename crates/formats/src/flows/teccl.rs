@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_TEXT_BYTES: usize = 1 << 26;
 /// Largest number of a chunk, a node or an epoch.
 const MAX_NUMBER: u64 = 1 << 31;
-/// What parts of a chunk may lack of the whole: they are written as rounded numbers.
+/// By how much the parts of a chunk may miss the whole, since they are written as rounded numbers.
 const ROUNDING: f64 = 1e-3;
 
 /// The format.
@@ -54,7 +54,7 @@ impl FileFormat for Teccl {
     }
 }
 
-/// What is used of a file: keys begin with a number that differs among versions.
+/// The used part of a file: keys begin with a number that differs among versions.
 #[derive(Default)]
 struct TecclFile {
     flows: Option<Vec<String>>,
@@ -126,13 +126,14 @@ fn flow(text: &str) -> Option<(u64, u64, WrittenHop)> {
     Some((number(chunk)?, number(source)?, hop(rest)?))
 }
 
-/// Reads a result. GPUs are all that chunks come from, switches what only flows `via`; ranks are GPUs in order of their numbers.
+/// Reads a result. A node that a chunk comes from is a GPU, one that flows only go `via` is a switch; ranks are the
+/// GPUs in order of their numbers.
 ///
 /// Complexity: O(flows log flows).
 ///
 /// # Errors
-/// [`Code::BadFile`] with the flow that cannot be read, [`Code::NotApplicable`] for parts of chunks whose ways are not said, [`Code::TooLarge`], [`Code::Interrupted`]
-/// but not while the JSON itself is read, which [`MAX_TEXT_BYTES`] bounds.
+/// [`Code::BadFile`] with the flow that cannot be read, [`Code::NotApplicable`] for parts of chunks without ways,
+/// [`Code::TooLarge`], [`Code::Interrupted`] but not while the JSON itself is read, which [`MAX_TEXT_BYTES`] bounds.
 fn read(text: &str, watch: Watch) -> Result<Flows> {
     check_length("text", text.len(), MAX_TEXT_BYTES)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -1,5 +1,5 @@
-//! Steps as a graph: which step comes before which, whatever the machine does. Messages of a connection are matched by
-//! order, so the graph is known without running anything, and a deadlock is a cycle of it.
+//! The order of steps as a graph, which holds in every execution. Messages of a connection are matched by order, so the
+//! graph is known without running anything, and a deadlock is a cycle in it.
 
 use super::model::{Algo, ChunkPlace, MscclStep, StepAction};
 use super::read::MAX_STEPS;
@@ -13,7 +13,7 @@ pub type StepId = u32;
 /// No step.
 pub const NONE: StepId = StepId::MAX;
 
-/// What to call things where another format says it otherwise.
+/// Names of steps and chunks in another format that is lowered to this one.
 pub trait Names {
     /// A step of a GPU and a thread block.
     fn step(&self, gpu: u32, tb: u32, step: u32) -> String;
@@ -28,7 +28,7 @@ pub struct StepGraph<'a> {
     /// The algorithm.
     pub algo: &'a Algo,
     names: Option<&'a dyn Names>,
-    /// Who watches the work on it.
+    /// Watches the work on it.
     pub watch: Watch<'a>,
     /// GPU and thread block of every step.
     pub owner: Vec<(u32, u32)>,
@@ -96,7 +96,7 @@ impl<'a> StepGraph<'a> {
         Ok(graph)
     }
 
-    /// What a step is.
+    /// A step by its number.
     pub fn step(&self, node: StepId) -> &'a MscclStep {
         let (gpu, tb) = self.owner[node as usize];
         &self.algo.gpus[gpu as usize].blocks[tb as usize].steps[self.index(node) as usize]
@@ -119,12 +119,12 @@ impl<'a> StepGraph<'a> {
         (self.index(node) > 0).then(|| node - 1)
     }
 
-    /// The steps of the same GPU that have ended before it begins, but for those before these.
+    /// Direct predecessors of a step on the same GPU.
     pub fn local(&self, node: StepId) -> impl Iterator<Item = StepId> {
         self.before(node).into_iter().chain(self.awaited(node))
     }
 
-    /// [`StepGraph::local`], and the step that sends what it receives.
+    /// [`StepGraph::local`], and the step that sends the message that it receives.
     pub fn all_before(&self, node: StepId) -> impl Iterator<Item = StepId> {
         self.local(node).chain(Some(self.sender[node as usize]).filter(|&sender| sender != NONE))
     }
@@ -207,7 +207,7 @@ impl<'a> StepGraph<'a> {
         Err(cycle)
     }
 
-    /// That the steps of a cycle wait for each other.
+    /// The error that the steps of a cycle wait for each other.
     pub fn deadlock(&self, cycle: &[StepId]) -> Error {
         let mut names: Vec<String> = cycle.iter().map(|&node| self.name(node)).collect();
         names.dedup();
@@ -248,7 +248,7 @@ impl<'a> StepGraph<'a> {
     }
 }
 
-/// A refusal of what would run wrong.
+/// A refusal of a file that would run wrong.
 pub fn wrong<T>(what: impl AsRef<str>) -> Result<T> {
     Err(Error::new(Code::NotProven, what))
 }

@@ -1,8 +1,8 @@
 //! Proof of a program: it cannot deadlock, no two steps use a chunk in no order, and every rank ends with the right sums.
 //!
-//! Order is what the program itself enforces: a thread block's steps follow each other, a step follows the one it waits for, and
-//! a receipt follows its sending. That a connection holds few messages orders more, but nothing may rest on it. Where
-//! all conflicting accesses are ordered, every execution computes what this one does, whatever is interleaved.
+//! The program itself enforces this order: a thread block's steps follow each other, a step follows the one it waits
+//! for, and a receipt follows its sending. A connection that holds few messages orders more, but the proof does not
+//! rely on it. If all conflicting accesses are ordered, every execution computes the same as this one.
 
 use super::cells::Cells;
 use super::consumers::CONSUMERS;
@@ -72,7 +72,7 @@ pub fn check(graph: &StepGraph) -> Result<Vec<StepId>> {
 pub struct CellAccess {
     pub cell: u32,
     pub node: StepId,
-    /// Whether it changes what is there. To write what is there already is to read.
+    /// Whether it changes the value. Writing the same value again counts as a read.
     pub writes: bool,
 }
 
@@ -80,11 +80,11 @@ pub struct CellAccess {
 struct SymbolicRun<'a> {
     graph: &'a StepGraph<'a>,
     cells: &'a Cells,
-    /// What cells hold, where they have been written.
+    /// The sum in every cell that has been written.
     held: Vec<Option<Sum>>,
-    /// Who wrote a cell last.
+    /// The step that wrote a cell last.
     writer: HashMap<u32, StepId>,
-    /// What is under way, by the step that sent it.
+    /// Messages under way, by the step that sent them.
     sent: HashMap<StepId, Vec<Sum>>,
     accesses: Vec<CellAccess>,
     work: u64,
@@ -110,7 +110,7 @@ impl<'a> SymbolicRun<'a> {
     }
 
     fn worked(&mut self, more: usize) -> Result<()> {
-        // Steps are few or many, and of few chunks or many.
+        // Reports by work, since steps may be few or many, of few chunks or many.
         let before = self.work >> 16;
         self.work += more as u64;
         if before != self.work >> 16 {

@@ -7,7 +7,7 @@ use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{Held, Schedule};
 use std::collections::{BTreeMap, HashMap};
 
-/// Checks that programs of equal chunks can say a schedule.
+/// Checks that a program of equal chunks can express a schedule.
 ///
 /// # Errors
 /// [`Code::NotApplicable`].
@@ -28,7 +28,8 @@ pub fn check(schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// Places of chunks: all collectives are in place but the all-to-all, in which what passes through a rank lies in scratch there.
+/// Places of chunks. All collectives are in place but the all-to-all, in which chunks that pass through a rank lie in
+/// its scratch.
 pub struct ChunkLayout<'a> {
     schedule: &'a Schedule,
     grid: &'a Grid,

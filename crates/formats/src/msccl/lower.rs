@@ -1,8 +1,8 @@
 //! From schedules: a thread block for each peer and direction, and a step for each message.
 //!
 //! Consumers cut chunks into tiles and run all steps for each, so a lane is one chunk however many it has here. Steps of
-//! a thread block are in schedule order, and what a step waits for is earlier in it: so nothing can deadlock, even
-//! where a connection holds one message.
+//! a thread block are in schedule order, and a step waits only for earlier ones. So nothing can deadlock, even where a
+//! connection holds one message.
 
 use super::cells::buffer_size;
 use super::consumers::MAX_COUNT;
@@ -167,7 +167,7 @@ impl<'a> MscclDraft<'a> {
         }
     }
 
-    /// Adds a step on chunks from a place on, which waits for what it is told to and for those that use the same chunks.
+    /// Adds a step on chunks from a place on. It waits for the given steps and for those that use the same chunks.
     fn add(
         &mut self,
         rank: u32,
@@ -252,7 +252,7 @@ fn emitted(blocks: Vec<Vec<LoweredStep>>, streams: &[(u32, bool)]) -> Vec<MscclB
     blocks.iter().enumerate().map(block).collect()
 }
 
-/// What a rank has for itself in an all-to-all.
+/// Copies the shard that a rank has for itself in an all-to-all.
 fn own_shard(rank: u32, shard: u32) -> MscclBlock {
     let pieces = (0..shard).step_by(MAX_COUNT as usize);
     let step = |first: u32| {

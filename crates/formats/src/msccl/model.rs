@@ -37,18 +37,18 @@ pub struct Algo {
     pub min_bytes: u64,
     /// Largest size it is for, in bytes.
     pub max_bytes: u64,
-    /// What keeps some from reading its text.
+    /// Peculiarities of its text that some consumers cannot read.
     pub text: Text,
     /// By id.
     pub gpus: Vec<MscclGpu>,
 }
 
-/// How a text differs from those that all consumers read; the default is none of it.
+/// How a text differs from one that all consumers read; by default not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text {
-    /// Attributes that are not there, of `outofplace`, `minBytes` and `maxBytes`.
+    /// Missing attributes, of `outofplace`, `minBytes` and `maxBytes`.
     pub missing: Vec<&'static str>,
-    /// Markup that their readers of XML do not know.
+    /// Markup that the consumers' XML readers do not know.
     pub markup: Option<&'static str>,
 }
 

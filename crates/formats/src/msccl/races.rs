@@ -83,8 +83,8 @@ fn by_cell<'a>(accesses: &'a [CellAccess], cells: &Cells, watch: Watch) -> Resul
     Ok(sorted)
 }
 
-/// Thread blocks that wait for each other, directly or over others. Between islands nothing is ordered, so that what orders two steps
-/// is looked for on theirs alone.
+/// Thread blocks that wait for each other, directly or over others. Nothing orders steps of different islands, so the
+/// order of two steps is searched on their island alone.
 struct Islands {
     /// By GPU and thread block: its island, and its number among the blocks of its GPU there.
     of_block: Vec<Vec<(u32, u32)>>,

@@ -14,13 +14,13 @@ use antiphon_model::schedule::{Builder, Dependency, Event, Lane, LaneId, Op, Pay
 use antiphon_proof::verify_watched;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-/// What a transfer waits for at its sender, and at its receiver.
+/// The waits of a transfer at its sender, and at its receiver.
 type TransferWaits = [Vec<(TransferId, Event)>; 2];
 
 /// Most chunks of all buffers together.
 const MAX_CELLS: u64 = 1 << 23;
 
-/// The schedule of a proven algorithm: of several orders that it keeps, the schedule has those on which data rest, and more only if it
+/// The schedule of a proven algorithm. It has the orders that its data need, and the program's other orders only if it
 /// cannot be proven without.
 ///
 /// Complexity: O(steps * chunks of a step), and that of proofs.
@@ -79,17 +79,17 @@ struct MessageChunk {
     chunk: BufferChunk,
     send: StepId,
     receive: StepId,
-    /// What became of it at its receiver, at which step, and the version of the chunk that it made.
+    /// How and at which step it was applied at its receiver, and the version of the chunk that it made.
     applied: Option<(Op, StepId, u32)>,
 }
 
-/// What a cell holds.
+/// The contents of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tag {
     Nothing,
     /// A version of a chunk; older ones must not be used.
     Held(BufferChunk, u32),
-    /// What a message brought, with nothing made of it yet.
+    /// A unit that a message brought and that is not applied yet.
     Pending(usize),
 }
 
@@ -137,7 +137,7 @@ impl<'a> Follow<'a> {
         self.graph.owner[node as usize].0
     }
 
-    /// What a cell holds, with what has become of it since.
+    /// The contents of a cell, updated by what has become of its unit since.
     fn tag(&self, cell: usize) -> Tag {
         match self.tags[cell] {
             Tag::Pending(unit) => match self.units[unit].applied {
@@ -304,7 +304,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// What is left pending is what outputs end with.
+    /// Applies the units that outputs end with; checks that none is left over.
     fn end(&mut self) -> Result<()> {
         let kind = self.collective.kind;
         for gpu in 0..self.graph.algo.gpus.len() as u32 {
@@ -342,9 +342,9 @@ impl<'a> Follow<'a> {
 /// Which of the program's orders become dependencies, besides those of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum KeptOrder {
-    /// What a message waits for before it is sent, but for the one before it in the same connection.
+    /// Waits before a message is sent, but for the one before it in the same connection.
     Data,
-    /// Also that what is stored replaces only what has been used.
+    /// Also that a store replaces only values that have been used.
     Replacing,
     /// All.
     All,
@@ -361,7 +361,7 @@ struct TransferDraft {
     payload: Payload,
 }
 
-/// Two uses of a rank's lane, one after the other, that are not alike.
+/// Two uses of a rank's lane that must keep their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Conflict {
     second: (TransferId, Event),
@@ -462,7 +462,7 @@ impl<'a> Raised<'a> {
         Ok(Raised { graph, drafts, lanes, events, conflicts })
     }
 
-    /// What has happened when a step has, the last of it.
+    /// The last events that have happened when a step has.
     fn ends(&self, node: StepId) -> Vec<(TransferId, Event)> {
         let (mut found, mut open, mut seen) = (vec![], vec![node], BTreeSet::from([node]));
         while let Some(node) = open.pop() {
@@ -474,7 +474,8 @@ impl<'a> Raised<'a> {
         found
     }
 
-    /// What has happened before a step: what it, and nops right before it, wait for by name, and what the step before is.
+    /// The last events before a step: those that it, and nops right before it, wait for by name, and those of the step
+    /// before.
     fn before(&self, node: StepId) -> [Vec<(TransferId, Event)>; 2] {
         let mut named: Vec<_> = self.graph.awaited(node).into_iter().flat_map(|other| self.ends(other)).collect();
         let mut previous = self.graph.before(node);
@@ -485,7 +486,7 @@ impl<'a> Raised<'a> {
         [named, previous.map(|node| self.ends(node)).unwrap_or_default()]
     }
 
-    /// What transfers wait for at their two ends.
+    /// The waits of all transfers at their two ends.
     fn waits(&self, order: KeptOrder) -> Result<Vec<TransferWaits>> {
         let waits = |(id, draft): (TransferId, &TransferDraft)| {
             self.graph.watch.at(id as usize, self.drafts.len())?;
@@ -522,8 +523,8 @@ impl<'a> Raised<'a> {
         (0..).zip(&self.drafts).map(waits).collect()
     }
 
-    /// Pairs of transfers of which the first must be served earlier; what is `held` at its receiver until others are sent need not be
-    /// later than these, but all that waits for it must be.
+    /// Pairs of transfers of which the first must be served earlier. If transfers may be `held` at their receivers
+    /// until others are sent, they need not be later than these, but all that wait for them must be.
     fn pairs(&self, waits: &[TransferWaits], held: bool) -> Vec<(TransferId, TransferId)> {
         let mut pairs: Vec<(TransferId, TransferId)> = vec![];
         let sent = |first: Event, second: Event| held && first == Event::Sent && second == Event::Applied;
@@ -559,7 +560,7 @@ impl<'a> Raised<'a> {
         pairs
     }
 
-    /// The step of every transfer: as early as what must be served before allows.
+    /// The step of every transfer: the earliest that the pairs allow.
     fn steps(&self, pairs: &[(TransferId, TransferId)]) -> Result<Vec<u32>> {
         let count = self.drafts.len();
         let (mut steps, mut left) = (vec![0u32; count], vec![0u32; count]);

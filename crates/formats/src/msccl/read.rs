@@ -57,7 +57,7 @@ pub fn read(text: &str, watch: Watch) -> Result<Algo> {
     }
 }
 
-/// What is wrong with the text as XML; it may quote much of it.
+/// A refusal of broken XML; the reader's words may quote much of it.
 fn malformed<T>(error: &impl ToString) -> Result<T> {
     bad(clip_error(error))
 }
@@ -114,7 +114,7 @@ struct MscclReader {
     open: usize,
     /// Elements that are open within one that is not for programs.
     skipped: usize,
-    /// Who has the connections of the last GPU, by (peer, channel, whether it sends).
+    /// Thread block of every connection of the last GPU, by (peer, channel, whether it sends).
     connections: HashMap<(u32, u32, bool), usize>,
 }
 
@@ -176,7 +176,7 @@ impl MscclReader {
             return bad(format!("<{}>, expected {expected}", clip(name)));
         }
         let attributes = XmlAttributes::of(element)?;
-        // What is not in double quotes.
+        // The parts outside double quotes.
         if element.attributes_raw().split('"').step_by(2).any(|outside| outside.contains('\'')) {
             self.markup = Some("has values in single quotes");
         }
@@ -362,7 +362,7 @@ pub fn kind_of(coll: &str) -> Option<Kind> {
     COLLECTIVES.iter().find(|(name, _)| plain(name) == plain(coll)).map(|&(_, kind)| kind)
 }
 
-/// What steps of a GPU wait for is there, and says that it is waited for.
+/// Checks that steps wait only for steps that exist and say that they are waited for.
 fn check_waits(gpu: &MscclGpu) -> Result<()> {
     for (tb, block) in gpu.blocks.iter().enumerate() {
         for (at, step) in block.steps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the executor of MSCCL++ takes.
+//! Limits of the executor of MSCCL++.
 
 use super::model::MscclppPlan;
 use antiphon_base::error::{Code, Error, Result};

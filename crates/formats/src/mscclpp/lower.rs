@@ -1,8 +1,8 @@
 //! From schedules: a thread block for each lane and rank, since lanes need nothing of each other.
 //!
-//! A thread block does what its rank does with the lane in schedule order, so what is waited for is earlier in it everywhere. At first
-//! it says to its peers that it is there, and waits until they are: the run before may not be over at a peer. What is to be
-//! added comes to a place of its own in scratch, where nothing else is put in a run.
+//! A thread block does its rank's operations on the lane in schedule order, so every wait is for an earlier operation.
+//! It begins by meeting its peers, since the run before may not be over at a peer. An addend is put to a place of its
+//! own in scratch, where nothing else is put in a run.
 
 use super::model::{
     BlockBuffers, BlockChannels, MscclppPlan, PlanBlock, PlanChannels, PlanChunks, PlanGpu, PlanOperation, RemoteBuffer,

@@ -1,4 +1,4 @@
-//! From text, with what does not depend on other parts of the plan checked.
+//! From text. Checks all that does not depend on other parts of the plan.
 
 use super::model::MscclppPlan;
 use super::steps::PlanSteps;

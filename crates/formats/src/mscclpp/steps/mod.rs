@@ -1,13 +1,14 @@
-//! A plan as steps of MSCCL, whose proof and way back to a schedule are used.
+//! A plan as steps of MSCCL, which are proven and raised to schedules there.
 //!
-//! What a thread block does itself are steps of a block of the same number. What it does to another GPU is done by a *wire*: a block
-//! beside it that sends, and one at the other GPU that receives and, for what is done when the operation is, sends an empty message
-//! back. A signal is an empty message; a wait is for its receipt. So a put lands when it is sent or later, and what may rest on
-//! it is only what comes after the signal, as in memory.
+//! A thread block's local operations are steps of a block of the same number. A *wire* does its operations on another
+//! GPU: a block beside it that sends, and one at the other GPU that receives. The latter sends an empty message back if
+//! the operation ends only with the receipt. A signal is an empty message, and a wait is for its receipt. So a put
+//! lands when it is sent or later, and only operations after the signal may rely on it, as in memory.
 //!
-//! Threads of a thread block meet at a `nop` or a barrier. What they do between two is done by *lanes*, blocks beside it too that begin
-//! where threads have met and are waited for where they meet again: one for each operation of all threads, and one for each thread
-//! that signals and waits. Packets are waited for chunk by chunk, so each chunk of an operation on packets is a lane of its own.
+//! Threads of a thread block meet at a `nop` or a barrier. *Lanes* do the operations between two meetings: blocks
+//! beside it that begin where threads have met and are waited for where they meet again. There is one for each
+//! operation of all threads, and one for each thread that signals and waits. Packets are waited for chunk by chunk, so
+//! each chunk of an operation on packets is a lane of its own.
 
 mod buffers;
 mod channels;
@@ -45,8 +46,8 @@ pub struct PlanSteps {
     operations: Vec<String>,
     /// Steps of a chunk.
     parts: u32,
-    /// By GPU: what a step waits for besides, which can deadlock too, but orders no data: relaxed signals, and that a thread does one
-    /// operation after the other.
+    /// By GPU: further waits of steps, which can deadlock but order no data: for relaxed signals, and for the operation
+    /// before of the same thread.
     loose: Vec<(u32, At, At)>,
     /// Whether there are packets.
     packets: bool,
@@ -64,8 +65,8 @@ type Signals = (Vec<(At, bool)>, Vec<(At, bool)>);
 type ChannelEnds = HashMap<(u32, ChannelKind), Vec<(u32, Option<u32>)>>;
 
 impl PlanSteps {
-    /// The steps of a plan, with each chunk of packets by itself or all those of an operation together, as they are one message but order
-    /// more than they should. O(operations * chunks that they move as packets).
+    /// The steps of a plan. Each chunk of packets is a message by itself, or all those of an operation are one
+    /// (`together`), which orders more than the plan does. O(operations * chunks that they move as packets).
     ///
     /// # Errors
     /// As [`super::read`]; [`Code::NotProven`] for signals, semaphores and barriers that do not match, and operations that need a `nop` between
@@ -167,14 +168,14 @@ impl ChannelKind {
     }
 }
 
-/// What goes one way from a thread block, in order.
+/// Operations of a thread block that go one way, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Wire {
-    /// What it stores and loads itself, with a peer.
+    /// Its own stores to and loads from a peer.
     Memory(u32),
     /// Signals of a channel in memory.
     Signal(u32),
-    /// All that goes by a channel of a port.
+    /// All operations by a port channel.
     Port(u32),
 }
 
@@ -202,7 +203,7 @@ impl ChunkRange {
     }
 }
 
-/// What threads of a thread block do between two meetings.
+/// The work of a thread block between two meetings of its threads.
 #[derive(Default)]
 struct ThreadSegment {
     /// Where they met.
@@ -218,14 +219,14 @@ struct ThreadSegment {
     users: HashMap<(ThreadResource, u32, bool), (usize, u32)>,
 }
 
-/// What a thread uses alone.
+/// A resource that one thread uses alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ThreadResource {
     Channel(ChannelKind),
     Semaphore,
 }
 
-/// Who meets at a barrier.
+/// The thread blocks that meet at a barrier.
 #[derive(Default)]
 struct Barrier {
     blocks: u32,
@@ -233,7 +234,7 @@ struct Barrier {
     times: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
-/// Who releases a semaphore and who acquires it.
+/// The steps that release a semaphore and that acquire it.
 #[derive(Default)]
 struct SemaphoreUses {
     releases: Vec<At>,
@@ -327,7 +328,7 @@ impl<'a> PlanLowering<'a> {
             self.at = (gpu.id, block.id, at, name, self.met);
             self.operation(gpu, block, op).map_err(|error| {
                 let here = place(gpu.id, block.id, at, &clip(&op.name));
-                // What is unordered names both operations.
+                // A race names both operations itself.
                 if error.message.starts_with("race: ") { error } else { error.at(here) }
             })?;
         }
@@ -381,7 +382,7 @@ impl<'a> PlanLowering<'a> {
 
     fn wire(&mut self, wire: Wire, peer: u32) -> WireEnds {
         let (gpu, block, ..) = self.at;
-        // What a channel sends is in order, whoever sends it.
+        // A channel keeps the order of all its sends, of whichever lane.
         let key = (gpu, if matches!(wire, Wire::Memory(_)) { self.lane } else { block }, wire);
         if let Some(&ends) = self.wires.get(&key) {
             return ends;

@@ -1,4 +1,4 @@
-//! What each operation is in steps.
+//! The steps of each operation.
 
 use super::{ChannelKind, ChunkRange, PlanLowering, ThreadResource, Wire};
 use crate::msccl::StepAction;
@@ -226,7 +226,7 @@ impl PlanLowering<'_> {
         Ok(())
     }
 
-    /// Stores packets to a peer's memory; what comes next waits until they have been read here.
+    /// Stores packets to a peer's memory; the next step waits until they have been read here.
     fn put_packet(&mut self, src: ChunkRange, dst: ChunkRange) -> Result<()> {
         let ends = self.wire(Wire::Memory(dst.gpu), dst.gpu);
         let (read, written) = self.store(ends, src, dst);
@@ -234,7 +234,7 @@ impl PlanLowering<'_> {
         self.packets_at(dst, written)
     }
 
-    /// Has ports send packets, which are waited for or not.
+    /// Lets ports send packets, which are waited for or not.
     fn port_packets(
         &mut self,
         block: &PlanBlock,

@@ -1,4 +1,4 @@
-//! What threads of a block do between two meetings, and what lies where.
+//! Work of threads between two meetings, and checks of the places that it uses.
 
 use super::{At, ChunkRange, MAX_STEPS, PlanLowering, ThreadResource, ThreadSegment, chunk_name, place};
 use crate::msccl::{Buffer, MscclBlock};
@@ -32,7 +32,7 @@ impl PlanLowering<'_> {
         Ok(())
     }
 
-    /// Begins what a thread does alone.
+    /// Begins an operation of a single thread.
     pub(super) fn begin_alone(&mut self, thread: usize) {
         self.enter(SINGLE, thread);
         if !self.segment.threads.contains(&self.lane) {
@@ -66,7 +66,7 @@ impl PlanLowering<'_> {
         self.segment.start = start;
     }
 
-    /// Notes which thread uses something, since what several do at once is in no order.
+    /// Notes the thread that uses a resource, since operations of several threads are in no order.
     pub(super) fn used_by(&mut self, what: ThreadResource, id: u32, waits: bool, thread: usize) -> Result<()> {
         let (gpu, block, at, name, _) = self.at;
         let (user, other) = *self.segment.users.entry((what, id, waits)).or_insert((thread, at));
@@ -86,7 +86,7 @@ impl PlanLowering<'_> {
         fail(Code::NotProven, format!("race: {first} and {second} use {what} {id} by different threads and {why}"))
     }
 
-    /// Chunks of so many that packets tell apart, each a first one and a number, or all.
+    /// The parts of so many chunks that packets tell apart, each by its first chunk and their number.
     pub(super) fn pieces(&self, count: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
         let size = if self.together { count } else { 1 };
         (0..count).step_by(size.max(1) as usize).map(move |first| (first, size))
