@@ -25,14 +25,12 @@ pub const MAX_TEXT_BYTES: usize = 1 << 28;
 
 /// A format of another tool.
 pub trait FileFormat: Sync {
-    /// Its name, e.g. `msccl`.
-    fn name(&self) -> &'static str;
-    /// What it is, in a few words.
-    fn about(&self) -> &'static str;
-    /// How files of it end, e.g. `.xml`.
-    fn extension(&self) -> &'static str;
-    /// The programs that read it, each with limits of its own; the first is the default. None, if it is only read here.
-    fn consumers(&self) -> Vec<&'static str>;
+    /// Its name and what else is fixed.
+    fn info(&self) -> &'static FormatInfo;
+    /// See [`FormatInfo::name`].
+    fn name(&self) -> &'static str {
+        self.info().name
+    }
     /// Whether a text is of this format, by its beginning.
     fn recognises(&self, text: &str) -> bool;
     /// Reads a text, reporting to `watch`, as all here do. Nothing is proven.
@@ -46,6 +44,18 @@ pub trait FileFormat: Sync {
     /// [`Code::NotApplicable`] for what the format cannot say, [`Code::TooLarge`] past a limit of the consumer, which it
     /// names, [`Code::NotProven`], [`Code::UnknownName`] for the consumer; [`Code::Interrupted`].
     fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String>;
+}
+
+/// The fixed properties of a format.
+pub struct FormatInfo {
+    /// Its name, e.g. `msccl`.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// How files of it end, e.g. `.xml`.
+    pub extension: &'static str,
+    /// The programs that read it, each with limits of its own; the first is the default. None, if it is only read here.
+    pub consumers: &'static [&'static str],
 }
 
 /// The contents of a file of another tool.
@@ -143,14 +153,14 @@ fn check_target(ranks: usize, fabric: &Fabric, bytes: Bytes, placement: &[NodeId
 /// # Errors
 /// [`Code::UnknownName`] with the nearest known name.
 fn check_consumer(format: &dyn FileFormat, consumer: &str) -> Result<()> {
-    match format.consumers().contains(&consumer) {
+    match format.info().consumers.contains(&consumer) {
         true => Ok(()),
         false => Err(unknown_consumer(format, consumer)),
     }
 }
 
 fn unknown_consumer(format: &dyn FileFormat, consumer: &str) -> Error {
-    let known = format.consumers();
+    let known = format.info().consumers;
     let near = nearest(consumer, known.iter().copied());
     let (format, known) = (format.name(), known.join(", "));
     Error::new(Code::UnknownName, format!("no consumer '{}' of {format}{near}; known: {known}", clip(consumer)))
@@ -167,7 +177,7 @@ pub fn of_text(text: &str) -> Result<Option<&'static dyn FileFormat>> {
     match ALL.iter().find(|format| format.recognises(text)) {
         Some(format) => Ok(Some(*format)),
         None if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') => {
-            let known: Vec<&str> = ALL.iter().map(|format| format.about()).collect();
+            let known: Vec<&str> = ALL.iter().map(|format| format.info().about).collect();
             bad(format!("XML of no known format; known: {}", known.join("; ")))
         }
         None => Ok(None),
@@ -182,7 +192,7 @@ mod tests {
     fn formats_are_known_by_name_and_content() {
         for format in ALL {
             assert_eq!(by_name(format.name()).unwrap().name(), format.name());
-            assert!(format.extension().starts_with('.'));
+            assert!(format.info().extension.starts_with('.'));
         }
         let error = by_name("mscl").err().unwrap();
         assert!(error.message.contains("did you mean 'msccl'"), "{error}");

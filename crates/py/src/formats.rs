@@ -16,7 +16,8 @@ use std::collections::HashSet;
 pub fn formats() -> Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)> {
     formats_of::ALL
         .iter()
-        .map(|format| (format.name(), format.about(), format.extension(), format.consumers()))
+        .map(|format| format.info())
+        .map(|info| (info.name, info.about, info.extension, info.consumers.to_vec()))
         .collect()
 }
 
@@ -122,7 +123,7 @@ pub fn export(py: Python<'_>, schedule: &Schedule, format: Text<'_>, consumer: O
     let format = formats_of::by_name(format.0).map_err(raise)?;
     let consumer = match consumer {
         Some(consumer) => consumer.0,
-        None => format.consumers().first().copied().unwrap_or_default(),
+        None => format.info().consumers.first().copied().unwrap_or_default(),
     };
     run_watched(py, None, |watch| format.write(&schedule.0, consumer, watch))
 }

@@ -2,7 +2,7 @@
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
-use prost::{Message, Oneof};
+use prost::{Enumeration, Message, Oneof};
 
 /// The first message of a file.
 #[derive(Clone, PartialEq, Message)]
@@ -17,7 +17,8 @@ pub struct Metadata {
 pub struct AnyMetadata {}
 
 /// The type of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
+#[repr(i32)]
 pub enum NodeType {
     Invalid = 0,
     Metadata = 1,
@@ -30,27 +31,6 @@ pub enum NodeType {
     Storage = 8,
     Batch = 9,
     Checkpoint = 10,
-}
-
-impl NodeType {
-    const ALL: [NodeType; 11] = [
-        NodeType::Invalid,
-        NodeType::Metadata,
-        NodeType::MemoryLoad,
-        NodeType::MemoryStore,
-        NodeType::Compute,
-        NodeType::Send,
-        NodeType::Receive,
-        NodeType::Collective,
-        NodeType::Storage,
-        NodeType::Batch,
-        NodeType::Checkpoint,
-    ];
-
-    /// The type of a number; `None` for numbers of no type.
-    pub fn of(number: i32) -> Option<NodeType> {
-        NodeType::ALL.get(usize::try_from(number).ok()?).copied()
-    }
 }
 
 /// A node.

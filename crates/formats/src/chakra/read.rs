@@ -158,7 +158,7 @@ impl TraceReader {
 
     /// The work of a node, and its exchange with others.
     fn work(&mut self, rank: u32, node: &ChakraNode) -> Result<(Work, Option<Call>)> {
-        let Some(kind) = NodeType::of(node.kind) else {
+        let Ok(kind) = NodeType::try_from(node.kind) else {
             return bad(format!("type {} is not known; 0 to 10 are", node.kind));
         };
         let lane = match kind {

@@ -2,7 +2,7 @@
 //! github.com/astra-sim/tacos).
 
 use super::{FlowHop, Flows, MAX_HOPS, Piece};
-use crate::{FileFormat, Foreign, bad, fail};
+use crate::{FileFormat, Foreign, FormatInfo, bad, fail};
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::clip;
 use antiphon_base::watch::Watch;
@@ -11,24 +11,14 @@ use antiphon_model::fabric::MAX_RANKS;
 use antiphon_model::schedule::Schedule;
 use std::collections::HashMap;
 
+const INFO: FormatInfo = FormatInfo { name: "tacos", about: "TACOS result (CSV)", extension: ".csv", consumers: &[] };
+
 /// The format.
 pub struct Tacos;
 
 impl FileFormat for Tacos {
-    fn name(&self) -> &'static str {
-        "tacos"
-    }
-
-    fn about(&self) -> &'static str {
-        "TACOS result (CSV)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".csv"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        vec![]
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {

@@ -2,7 +2,7 @@
 //! Communication as a Multi-Commodity Flow Problem, SIGCOMM 2024; github.com/microsoft/TE-CCL).
 
 use super::{FlowHop, Flows, MAX_HOPS, Piece};
-use crate::{FileFormat, Foreign, bad, check_length, fail, json};
+use crate::{FileFormat, Foreign, FormatInfo, bad, check_length, fail, json};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{ByKey, clip_error};
 use antiphon_base::watch::Watch;
@@ -21,24 +21,15 @@ const MAX_NUMBER: u64 = 1 << 31;
 /// By how much the parts of a chunk may miss the whole, since they are written as rounded numbers.
 const ROUNDING: f64 = 1e-3;
 
+const INFO: FormatInfo =
+    FormatInfo { name: "teccl", about: "TE-CCL result (JSON)", extension: ".json", consumers: &[] };
+
 /// The format.
 pub struct Teccl;
 
 impl FileFormat for Teccl {
-    fn name(&self) -> &'static str {
-        "teccl"
-    }
-
-    fn about(&self) -> &'static str {
-        "TE-CCL result (JSON)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".json"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        vec![]
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {

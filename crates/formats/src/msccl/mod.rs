@@ -30,7 +30,7 @@ pub use raise::raise;
 pub use read::read;
 pub use write::write;
 
-use super::{FileFormat, FileProof, Foreign};
+use super::{FileFormat, FileProof, Foreign, FormatInfo};
 use antiphon_base::error::Result;
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
@@ -38,24 +38,19 @@ use antiphon_model::collective::Collective;
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::Schedule;
 
+const INFO: FormatInfo = FormatInfo {
+    name: "msccl",
+    about: "MSCCL XML (<algo>)",
+    extension: ".xml",
+    consumers: &[CONSUMERS[0].name, CONSUMERS[1].name, CONSUMERS[2].name],
+};
+
 /// The format.
 pub struct Msccl;
 
 impl FileFormat for Msccl {
-    fn name(&self) -> &'static str {
-        "msccl"
-    }
-
-    fn about(&self) -> &'static str {
-        "MSCCL XML (<algo>)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".xml"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        CONSUMERS.iter().map(|consumer| consumer.name).collect()
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {

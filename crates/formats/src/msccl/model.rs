@@ -155,32 +155,22 @@ impl Buffer {
 }
 
 impl StepAction {
-    /// All actions.
-    pub const ALL: [StepAction; 9] = [
-        StepAction::Send,
-        StepAction::Receive,
-        StepAction::Copy,
-        StepAction::Reduce,
-        StepAction::Nop,
-        StepAction::ReceiveCopySend,
-        StepAction::ReceiveReduceCopy,
-        StepAction::ReceiveReduceSend,
-        StepAction::ReceiveReduceCopySend,
+    /// All actions, with their names in a file.
+    pub const NAMES: [(&'static str, StepAction); 9] = [
+        ("s", StepAction::Send),
+        ("r", StepAction::Receive),
+        ("cpy", StepAction::Copy),
+        ("re", StepAction::Reduce),
+        ("nop", StepAction::Nop),
+        ("rcs", StepAction::ReceiveCopySend),
+        ("rrc", StepAction::ReceiveReduceCopy),
+        ("rrs", StepAction::ReceiveReduceSend),
+        ("rrcs", StepAction::ReceiveReduceCopySend),
     ];
 
     /// Its name in a file.
     pub fn name(self) -> &'static str {
-        match self {
-            StepAction::Send => "s",
-            StepAction::Receive => "r",
-            StepAction::Copy => "cpy",
-            StepAction::Reduce => "re",
-            StepAction::Nop => "nop",
-            StepAction::ReceiveCopySend => "rcs",
-            StepAction::ReceiveReduceCopy => "rrc",
-            StepAction::ReceiveReduceSend => "rrs",
-            StepAction::ReceiveReduceCopySend => "rrcs",
-        }
+        StepAction::NAMES[self as usize].0
     }
 
     /// Whether it takes a message.

@@ -294,11 +294,11 @@ impl MscclReader {
             return bad(format!("step {id}; steps go in order from 0, the next is {next}"));
         }
         let name = attributes.text("type")?;
-        let Some(action) = StepAction::ALL.into_iter().find(|action| action.name() == name) else {
+        let Some(&(_, action)) = StepAction::NAMES.iter().find(|(known, _)| *known == name) else {
             return bad(format!(
                 "type is '{}'; known: {}",
                 clip(&name),
-                StepAction::ALL.map(StepAction::name).join(", ")
+                StepAction::NAMES.map(|(name, _)| name).join(", ")
             ));
         };
         if action.sends() && block.send.is_none() || action.receives() && block.recv.is_none() {

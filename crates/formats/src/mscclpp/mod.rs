@@ -16,7 +16,7 @@ pub use model::{
 pub use read::read;
 pub use write::write;
 
-use super::{FileFormat, FileProof, Foreign, check_consumer, json};
+use super::{FileFormat, FileProof, Foreign, FormatInfo, check_consumer, json};
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
@@ -25,24 +25,15 @@ use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::Schedule;
 use steps::PlanSteps;
 
+const INFO: FormatInfo =
+    FormatInfo { name: "mscclpp", about: "MSCCL++ plan (JSON)", extension: ".json", consumers: &[limits::CONSUMER] };
+
 /// The format.
 pub struct Mscclpp;
 
 impl FileFormat for Mscclpp {
-    fn name(&self) -> &'static str {
-        "mscclpp"
-    }
-
-    fn about(&self) -> &'static str {
-        "MSCCL++ plan (JSON)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".json"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        vec![limits::CONSUMER]
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {

@@ -10,33 +10,8 @@ use antiphon_base::units::clip;
 /// Operations of the executor that the proof does not follow.
 const OTHERS: [&str; 3] = ["glres", "gstore", "pipeline"];
 /// Those that it follows.
-const KNOWN: [&str; 25] = [
-    "nop",
-    "barrier",
-    "signal",
-    "wait",
-    "rlxsignal",
-    "rlxwait",
-    "flush",
-    "sem_acquire",
-    "sem_release",
-    "put",
-    "pws",
-    "pwsf",
-    "get",
-    "copy",
-    "re",
-    "res",
-    "rre",
-    "rres",
-    "ppkt",
-    "rppkt",
-    "upkt",
-    "cpkt",
-    "repkt",
-    "respkt",
-    "recpkt",
-];
+const KNOWN: &str = "nop, barrier, signal, wait, rlxsignal, rlxwait, flush, sem_acquire, sem_release, put, \
+     pws, pwsf, get, copy, re, res, rre, rres, ppkt, rppkt, upkt, cpkt, repkt, respkt, recpkt";
 /// Sends what it adds and copies, as packets.
 const REDUCE_COPY_SEND: &str = "recspkt";
 
@@ -70,13 +45,12 @@ impl PlanLowering<'_> {
             "copy" | "upkt" | "cpkt" => self.copies(gpu, op),
             "re" | "res" | "rre" | "rres" => self.reduce(gpu, block, op, way),
             "repkt" | "respkt" | "recpkt" | REDUCE_COPY_SEND => self.reduce_packets(gpu, block, op, way),
-            other if OTHERS.contains(&other) => fail(
-                Code::NotApplicable,
-                format!("'{other}' is not followed by the proof; known: {}", KNOWN.join(", ")),
-            ),
+            other if OTHERS.contains(&other) => {
+                fail(Code::NotApplicable, format!("'{other}' is not followed by the proof; known: {KNOWN}"))
+            }
             other => {
-                let near = nearest(other, KNOWN);
-                bad(format!("no operation '{}'{near}; known: {}", clip(other), KNOWN.join(", ")))
+                let near = nearest(other, KNOWN.split(", "));
+                bad(format!("no operation '{}'{near}; known: {KNOWN}", clip(other)))
             }
         }
     }
