@@ -1,7 +1,7 @@
-//! GOAL: who sends what to whom after what, for LogGOPSim and ATLAHS (Hoefler et al., Group Operation Assembly Language, ICPP 2009). It says
-//! nothing of data, so it is only written.
+//! GOAL: sends, receives and their dependencies, for LogGOPSim and ATLAHS (Hoefler et al., Group Operation Assembly
+//! Language, ICPP 2009). It says nothing of data, so it is only written.
 
-use super::{Foreign, Format, check_consumer};
+use super::{FileFormat, Foreign, FormatInfo, check_consumer};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::Watch;
 use antiphon_model::schedule::{Event, Program, Schedule, TransferId};
@@ -13,24 +13,15 @@ const CONSUMER: &str = "loggopsim";
 /// Most messages that are written.
 const MAX_MESSAGES: u64 = 1 << 20;
 
+const INFO: FormatInfo =
+    FormatInfo { name: "goal", about: "GOAL (num_ranks)", extension: ".goal", consumers: &[CONSUMER] };
+
 /// The format.
 pub struct Goal;
 
-impl Format for Goal {
-    fn name(&self) -> &'static str {
-        "goal"
-    }
-
-    fn about(&self) -> &'static str {
-        "GOAL (num_ranks)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".goal"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        vec![CONSUMER]
+impl FileFormat for Goal {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {
@@ -47,8 +38,8 @@ impl Format for Goal {
     }
 }
 
-/// A send and a receive for each chunk of a transfer. Sends to a peer follow each other; both ends wait for what the schedule
-/// says. Barriers between phases are not written.
+/// A send and a receive for each chunk of a transfer. Sends to a peer follow each other; both ends keep the schedule's
+/// dependencies. Barriers between phases are not written.
 ///
 /// Complexity: O(messages * dependencies).
 ///

@@ -1,4 +1,4 @@
-//! What JSON is about, by its first telling key: without reading it all.
+//! Recognises JSON by its first telling key, without reading it all.
 
 /// Keys of Antiphon's own schedules.
 const OWN: [&str; 4] = ["schema", "lanes", "phases", "transfers"];

@@ -1,6 +1,8 @@
-//! Formats of other tools, both ways: a folder or file for each, behind one trait. A reader knows its format by content;
-//! what was read is proven as it stands and, where that is possible, raised to a [`Schedule`], which everything else
-//! here can bound, time and compare.
+//! Formats of other tools, both ways: a folder or file for each, behind one trait. A format is recognised by content. A
+//! file is proven as it stands and, where possible, raised to a [`Schedule`], which can be bound, timed and compared.
+//!
+//! In the folder of a format, `model` is what a file says, `read` and `write` are its text, `lower` makes a file of a
+//! schedule, and `raise` a schedule of a file.
 
 pub mod chakra;
 pub mod chrome;
@@ -11,7 +13,7 @@ pub mod msccl;
 pub mod mscclpp;
 
 use antiphon_base::error::{Code, Error, Result, nearest};
-use antiphon_base::units::{Bytes, clip};
+use antiphon_base::units::{Bytes, MAX_BYTES, clip};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::Collective;
 use antiphon_model::fabric::{Fabric, NodeId};
@@ -22,15 +24,13 @@ use std::fmt::Debug;
 pub const MAX_TEXT_BYTES: usize = 1 << 28;
 
 /// A format of another tool.
-pub trait Format: Sync {
-    /// Its name, e.g. `msccl`.
-    fn name(&self) -> &'static str;
-    /// What it is, in a few words.
-    fn about(&self) -> &'static str;
-    /// How files of it end, e.g. `.xml`.
-    fn extension(&self) -> &'static str;
-    /// Who reads it, each with limits of its own; the first is the default. Nobody, where it is only read here.
-    fn consumers(&self) -> Vec<&'static str>;
+pub trait FileFormat: Sync {
+    /// Its name and what else is fixed.
+    fn info(&self) -> &'static FormatInfo;
+    /// See [`FormatInfo::name`].
+    fn name(&self) -> &'static str {
+        self.info().name
+    }
     /// Whether a text is of this format, by its beginning.
     fn recognises(&self, text: &str) -> bool;
     /// Reads a text, reporting to `watch`, as all here do. Nothing is proven.
@@ -46,7 +46,19 @@ pub trait Format: Sync {
     fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String>;
 }
 
-/// What a file of another tool holds.
+/// The fixed properties of a format.
+pub struct FormatInfo {
+    /// Its name, e.g. `msccl`.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// How files of it end, e.g. `.xml`.
+    pub extension: &'static str,
+    /// The programs that read it, each with limits of its own; the first is the default. None, if it is only read here.
+    pub consumers: &'static [&'static str],
+}
+
+/// The contents of a file of another tool.
 pub trait Foreign: Debug + Send + Sync {
     /// The name it gives itself.
     fn name(&self) -> &str;
@@ -59,15 +71,15 @@ pub trait Foreign: Debug + Send + Sync {
     /// # Errors
     /// [`Code::NotProven`] with the first deadlock, race or wrong chunk; [`Code::TooLarge`]; [`Code::Interrupted`].
     fn prove(&self, watch: Watch) -> Result<FileProof>;
-    /// The same as a schedule of `bytes` (the full buffer) on a fabric: rank `i` does what it calls `i`, on its own node,
-    /// or on that of `placement`.
+    /// The same as a schedule of `bytes` (the full buffer) on a fabric: rank `i` is the file's rank `i`, on its own
+    /// node or on that of `placement`.
     ///
     /// # Errors
     /// As [`Foreign::prove`]; [`Code::NotApplicable`] for what a schedule cannot say, [`Code::BadFile`] for a fabric of another size.
     fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule>;
 }
 
-/// What was proven of a file.
+/// The proof of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileProof {
     /// Thread blocks, of all ranks together.
@@ -80,18 +92,18 @@ pub struct FileProof {
     pub fifo_depth: u32,
     /// How input and output may lie, e.g. `in-place`.
     pub places: Vec<&'static str>,
-    /// Who can read it, and what keeps the others from it.
+    /// All consumers, each with the reason why it cannot read the file, if there is one.
     pub consumers: Vec<(&'static str, Option<String>)>,
 }
 
 /// All formats.
-pub const ALL: &[&dyn Format] = &[&msccl::Msccl, &mscclpp::Mscclpp, &flows::Teccl, &flows::Tacos, &goal::Goal];
+pub const ALL: &[&dyn FileFormat] = &[&msccl::Msccl, &mscclpp::Mscclpp, &flows::Teccl, &flows::Tacos, &goal::Goal];
 
 /// The format of a name.
 ///
 /// # Errors
 /// [`Code::UnknownName`] with the nearest known name.
-pub fn by_name(name: &str) -> Result<&'static dyn Format> {
+pub fn by_name(name: &str) -> Result<&'static dyn FileFormat> {
     let names = || ALL.iter().map(|format| format.name());
     ALL.iter().find(|format| format.name() == name).copied().ok_or_else(|| {
         let known = names().collect::<Vec<_>>().join(", ");
@@ -99,19 +111,56 @@ pub fn by_name(name: &str) -> Result<&'static dyn Format> {
     })
 }
 
+fn fail<T>(code: Code, what: impl AsRef<str>) -> Result<T> {
+    Err(Error::new(code, what))
+}
+
+/// A refusal of what a file says.
+fn bad<T>(what: impl AsRef<str>) -> Result<T> {
+    fail(Code::BadFile, what)
+}
+
+/// Refuses texts of more than `most` bytes.
+///
+/// # Errors
+/// [`Code::TooLarge`].
+fn check_length(what: &str, bytes: usize, most: usize) -> Result<()> {
+    match bytes > most {
+        true => fail(Code::TooLarge, format!("the {what} is larger than {} MiB", most >> 20)),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a file for so many ranks can be a schedule of `bytes` on a fabric.
+///
+/// # Errors
+/// [`Code::BadFile`] for a fabric of another size, [`Code::BadSize`], [`Code::BadSpec`] for the placement.
+fn check_target(ranks: usize, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<()> {
+    if fabric.ranks() != ranks {
+        return bad(format!("the file is for {ranks} ranks, {} has {}", fabric.name, fabric.ranks()));
+    }
+    if bytes == 0 || bytes > MAX_BYTES {
+        return fail(Code::BadSize, format!("bytes is {bytes}, expected 1 to 1 PiB"));
+    }
+    if !placement.is_empty() && placement.len() != ranks {
+        return fail(Code::BadSpec, format!("the placement names {} nodes for {ranks} ranks", placement.len()));
+    }
+    Ok(())
+}
+
 /// Refuses a consumer that a format has not.
 ///
 /// # Errors
 /// [`Code::UnknownName`] with the nearest known name.
-fn check_consumer(format: &dyn Format, consumer: &str) -> Result<()> {
-    match format.consumers().contains(&consumer) {
+fn check_consumer(format: &dyn FileFormat, consumer: &str) -> Result<()> {
+    match format.info().consumers.contains(&consumer) {
         true => Ok(()),
         false => Err(unknown_consumer(format, consumer)),
     }
 }
 
-fn unknown_consumer(format: &dyn Format, consumer: &str) -> Error {
-    let known = format.consumers();
+fn unknown_consumer(format: &dyn FileFormat, consumer: &str) -> Error {
+    let known = format.info().consumers;
     let near = nearest(consumer, known.iter().copied());
     let (format, known) = (format.name(), known.join(", "));
     Error::new(Code::UnknownName, format!("no consumer '{}' of {format}{near}; known: {known}", clip(consumer)))
@@ -121,16 +170,15 @@ fn unknown_consumer(format: &dyn Format, consumer: &str) -> Error {
 ///
 /// # Errors
 /// [`Code::BadFile`] for XML of no known format, [`Code::TooLarge`].
-pub fn of_text(text: &str) -> Result<Option<&'static dyn Format>> {
-    if text.len() > MAX_TEXT_BYTES && text.trim_start().starts_with('<') {
-        return Err(Error::new(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20)));
+pub fn of_text(text: &str) -> Result<Option<&'static dyn FileFormat>> {
+    if text.trim_start().starts_with('<') {
+        check_length("text", text.len(), MAX_TEXT_BYTES)?;
     }
     match ALL.iter().find(|format| format.recognises(text)) {
         Some(format) => Ok(Some(*format)),
         None if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') => {
-            let known: Vec<&str> = ALL.iter().map(|format| format.about()).collect();
-            let what = format!("XML of no known format; known: {}", known.join("; "));
-            Err(Error::new(Code::BadFile, what))
+            let known: Vec<&str> = ALL.iter().map(|format| format.info().about).collect();
+            bad(format!("XML of no known format; known: {}", known.join("; ")))
         }
         None => Ok(None),
     }
@@ -144,7 +192,7 @@ mod tests {
     fn formats_are_known_by_name_and_content() {
         for format in ALL {
             assert_eq!(by_name(format.name()).unwrap().name(), format.name());
-            assert!(format.extension().starts_with('.'));
+            assert!(format.info().extension.starts_with('.'));
         }
         let error = by_name("mscl").err().unwrap();
         assert!(error.message.contains("did you mean 'msccl'"), "{error}");

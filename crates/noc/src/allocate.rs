@@ -8,10 +8,10 @@ use std::borrow::Borrow;
 
 /// One request. Numbers of inputs and outputs may be those of many routers.
 #[derive(Debug, Clone, Copy)]
-pub struct Request {
-    /// Who asks.
+pub struct AllocationRequest {
+    /// The input that asks.
     pub input: u32,
-    /// What for.
+    /// The output it asks for.
     pub output: u32,
     /// Of several requests of one input for one output the least passes on. Below 2^16.
     pub tie: u32,
@@ -19,7 +19,7 @@ pub struct Request {
     pub class: u16,
     /// Creation of the packet: smaller is older.
     pub age: u64,
-    /// What the caller wants to know about a granted request.
+    /// Given back to the caller with a grant.
     pub tag: u32,
 }
 
@@ -30,10 +30,10 @@ pub struct Matching {
     best_of_input: Vec<(u64, u32)>,
     matched_output: Vec<bool>,
     matched_input: Vec<bool>,
-    /// What the side that picks first picked, with its place among the requests.
-    picks: Vec<(u32, Request)>,
+    /// Picks of the side that picks first, each with its place among the requests.
+    picks: Vec<(u32, AllocationRequest)>,
     /// Granted in one iteration.
-    won: Vec<(u32, Request)>,
+    won: Vec<(u32, AllocationRequest)>,
     /// Whether grants of an iteration come in the order of the requests.
     in_order: bool,
 }
@@ -66,21 +66,22 @@ impl Matching {
         &mut self,
         allocator: Allocator,
         iterations: u32,
-        requests: impl IntoIterator<Item: Borrow<Request>> + Clone,
+        requests: impl IntoIterator<Item: Borrow<AllocationRequest>> + Clone,
         next_input: &mut [u32],
         next_output: &mut [u32],
-        mut grant: impl FnMut(&Request),
+        mut grant: impl FnMut(&AllocationRequest),
     ) {
         let Matching { best_of_output, best_of_input, matched_output, matched_input, picks, won, in_order } = self;
-        let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
+        let (input, output) = (|r: &AllocationRequest| r.input as usize, |r: &AllocationRequest| r.output as usize);
         for iteration in 0..iterations {
-            let open = |r: &Request| iteration == 0 || !(matched_input[input(r)] || matched_output[output(r)]);
-            let class = |r: &Request| u64::from(r.class) << 48;
-            // Round from the pointer on: what lies before it wraps to distances beyond all others.
-            let turn = |r: &Request, distance: u32| class(r) | u64::from(distance) << 16 | u64::from(r.tie);
-            let at_output = |r: &Request| turn(r, r.input.wrapping_sub(next_input[output(r)]));
-            let at_input = |r: &Request| turn(r, r.output.wrapping_sub(next_output[input(r)]));
-            let age = |r: &Request| class(r) | r.age;
+            let open =
+                |r: &AllocationRequest| iteration == 0 || !(matched_input[input(r)] || matched_output[output(r)]);
+            let class = |r: &AllocationRequest| u64::from(r.class) << 48;
+            // Round from the pointer on: numbers before it wrap to distances beyond all others.
+            let turn = |r: &AllocationRequest, distance: u32| class(r) | u64::from(distance) << 16 | u64::from(r.tie);
+            let at_output = |r: &AllocationRequest| turn(r, r.input.wrapping_sub(next_input[output(r)]));
+            let at_input = |r: &AllocationRequest| turn(r, r.output.wrapping_sub(next_output[input(r)]));
+            let age = |r: &AllocationRequest| class(r) | r.age;
             let (ins, outs) = (&mut best_of_input[..], &mut best_of_output[..]);
             let requests = requests.clone();
             match allocator {
@@ -123,14 +124,14 @@ impl Matching {
 }
 
 /// One side of an allocation: best request of each so far, whose a request is, and its key there.
-type Side<'a, Number, Key> = (&'a mut [(u64, u32)], Number, Key);
+type AllocationSide<'a, Number, Key> = (&'a mut [(u64, u32)], Number, Key);
 
 /// Each of a side picks the open request with the least key, of equal ones the earliest.
 fn pick(
-    requests: impl IntoIterator<Item: Borrow<Request>>,
-    open: impl Fn(&Request) -> bool,
-    (best, number, key): Side<impl Fn(&Request) -> usize, impl Fn(&Request) -> u64>,
-    picks: &mut Vec<(u32, Request)>,
+    requests: impl IntoIterator<Item: Borrow<AllocationRequest>>,
+    open: impl Fn(&AllocationRequest) -> bool,
+    (best, number, key): AllocationSide<impl Fn(&AllocationRequest) -> usize, impl Fn(&AllocationRequest) -> u64>,
+    picks: &mut Vec<(u32, AllocationRequest)>,
 ) {
     picks.clear();
     let mut index = 0;
@@ -155,9 +156,9 @@ fn pick(
 
 /// Each of the other side takes the best one of the requests picked.
 fn accept(
-    picks: &[(u32, Request)],
-    (best, number, key): Side<impl Fn(&Request) -> usize, impl Fn(&Request) -> u64>,
-    won: &mut Vec<(u32, Request)>,
+    picks: &[(u32, AllocationRequest)],
+    (best, number, key): AllocationSide<impl Fn(&AllocationRequest) -> usize, impl Fn(&AllocationRequest) -> u64>,
+    won: &mut Vec<(u32, AllocationRequest)>,
 ) {
     for (place, (index, request)) in (0..).zip(picks) {
         let (best, key) = (&mut best[number(request)], key(request));
@@ -184,14 +185,14 @@ pub fn after(number: u32, count: usize) -> u32 {
 mod tests {
     use super::*;
 
-    fn request(input: u32, output: u32, age: u64) -> Request {
-        Request { input, output, tie: 0, class: 0, age, tag: 0 }
+    fn request(input: u32, output: u32, age: u64) -> AllocationRequest {
+        AllocationRequest { input, output, tie: 0, class: 0, age, tag: 0 }
     }
 
     fn granted(
         allocator: Allocator,
         iterations: u32,
-        requests: &[Request],
+        requests: &[AllocationRequest],
         next: &mut [Vec<u32>; 2],
     ) -> Vec<(u32, u32)> {
         let [a, b] = next;
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn islip_desynchronises() {
         // Three inputs want all of three outputs: one match in the first cycle, three from the third on.
-        let all: Vec<Request> = (0..3).flat_map(|i| (0..3).map(move |o| request(i, o, 0))).collect();
+        let all: Vec<AllocationRequest> = (0..3).flat_map(|i| (0..3).map(move |o| request(i, o, 0))).collect();
         let mut next = [vec![0; 4], vec![0; 4]];
         let sizes: Vec<usize> = (0..5).map(|_| granted(Allocator::Islip, 1, &all, &mut next).len()).collect();
         assert_eq!(sizes, [1, 2, 3, 3, 3]);
@@ -214,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_lowest_class_passes_first() {
-        let two = [Request { class: 3, ..request(0, 1, 1) }, Request { class: 2, ..request(2, 1, 9) }];
+        let two =
+            [AllocationRequest { class: 3, ..request(0, 1, 1) }, AllocationRequest { class: 2, ..request(2, 1, 9) }];
         for allocator in [Allocator::Islip, Allocator::RoundRobin, Allocator::Age] {
             let mut next = [vec![0; 4], vec![0; 4]];
             assert_eq!(granted(allocator, 1, &two, &mut next), [(2, 1)]);

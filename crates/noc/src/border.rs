@@ -1,16 +1,16 @@
-//! Where a network is one of several parts of a fabric: flits that cross to the others, and credits that come back.
+//! The border of a network that is one of several parts of a fabric: flits cross it, and credits come back.
 //!
 //! A packet has a number in each part through which it goes: its contents cross with its head.
 
-use super::channel::End;
-use super::network::{Network, Packet, Routing};
-use super::wheel::Event;
+use super::channel::ChannelEnd;
+use super::network::{FlitNetwork, FlitPacket, PacketRouting};
+use super::wheel::FlitEvent;
 use antiphon_base::cores::Parcel;
 
-/// What crosses to another part: to a buffer, or for a virtual channel.
-pub enum Crossing {
+/// A flit that crosses to a buffer of another part, or a credit for a virtual channel there.
+pub enum FlitCrossing {
     /// The first flit of a packet.
-    Head(u32, Packet),
+    Head(u32, FlitPacket),
     /// A further one, of the packet whose head came there last.
     Body(u32),
     /// A credit.
@@ -18,23 +18,23 @@ pub enum Crossing {
 }
 
 /// See the module.
-pub(super) struct Border {
+pub(super) struct PartBorder {
     /// By channel, the part of its sender, where that is another.
     senders: Vec<Option<u32>>,
-    /// Virtual channels over which a packet is crossing, of which flits are to follow.
+    /// Whether a packet is crossing on each virtual channel, with more flits to follow.
     crossing: Vec<bool>,
     /// By buffer, the packet whose head came there last from another part.
     come: Vec<u32>,
-    /// What has left, by the part that it is for.
-    left: Vec<Vec<Parcel<Crossing>>>,
+    /// Flits and credits that have left, by the part that they are for.
+    left: Vec<Vec<Parcel<FlitCrossing>>>,
 }
 
-impl<R: Routing> Network<R> {
-    /// From now on it is part `own` of `count`, of the routers that `part` says; terminals elsewhere are offered nothing. Returns
-    /// for how many cycles, at least, what happens in one part does not reach another.
+impl<R: PacketRouting> FlitNetwork<R> {
+    /// Makes it part `own` of `count`, with the routers that `part` maps to it; terminals elsewhere are offered
+    /// nothing. Returns the least number of cycles until an event in one part reaches another.
     pub fn enclose(&mut self, own: u32, count: u32, part: impl Fn(u32) -> u32) -> u64 {
         let of_port = |ports: &[u32], port: usize| part(ports[port]);
-        let mut border = Border {
+        let mut border = PartBorder {
             senders: vec![None; self.channels.len()],
             crossing: vec![false; self.virtual_channels.len()],
             come: vec![0; self.buffers.len()],
@@ -42,7 +42,7 @@ impl<R: Routing> Network<R> {
         };
         let mut window = u64::MAX;
         for channel in 0..self.router_of_out.len() {
-            let End::Router { port } = self.channels[channel].to else { continue };
+            let ChannelEnd::Router { port } = self.channels[channel].to else { continue };
             let (from, to) = (of_port(&self.router_of_out, channel), of_port(&self.router_of_in, port as usize));
             if from == to {
                 continue;
@@ -51,7 +51,7 @@ impl<R: Routing> Network<R> {
             let there = 1 + u64::from(self.model.traversal_cycles) + state.crossing_cycles;
             window = window.min(there).min(state.credit_cycles);
             if from == own {
-                state.to = End::Elsewhere { port, part: to };
+                state.to = ChannelEnd::Elsewhere { port, part: to };
             } else if to == own {
                 border.senders[channel] = Some(from);
                 self.feeder[port as usize].crosses = true;
@@ -61,8 +61,8 @@ impl<R: Routing> Network<R> {
         window
     }
 
-    /// What has left for other parts, by the number of the part.
-    pub fn left(&mut self) -> &mut [Vec<Parcel<Crossing>>] {
+    /// Flits and credits that have left, by the number of the part that they are for.
+    pub fn left(&mut self) -> &mut [Vec<Parcel<FlitCrossing>>] {
         self.border.as_mut().map_or(&mut [], |border| &mut border.left)
     }
 
@@ -71,8 +71,8 @@ impl<R: Routing> Network<R> {
     pub(super) fn cross_border(&mut self, part: u32, (buffer, vc): (u32, u32), packet: u32, arrives: u64, last: bool) {
         let Some(border) = &mut self.border else { return };
         let what = match std::mem::replace(&mut border.crossing[vc as usize], !last) {
-            false => Crossing::Head(buffer, self.packets[packet as usize]),
-            true => Crossing::Body(buffer),
+            false => FlitCrossing::Head(buffer, self.packets[packet as usize]),
+            true => FlitCrossing::Body(buffer),
         };
         border.left[part as usize].push(Parcel { at: arrives, what });
         if last {
@@ -85,28 +85,29 @@ impl<R: Routing> Network<R> {
     pub(super) fn credit_border(&mut self, channel: u32, vc: u32, at: u64) {
         let Some(border) = &mut self.border else { return };
         if let Some(part) = border.senders[channel as usize] {
-            border.left[part as usize].push(Parcel { at, what: Crossing::Credit(vc) });
+            border.left[part as usize].push(Parcel { at, what: FlitCrossing::Credit(vc) });
         }
     }
 
-    /// Something comes from another part, in the order in which it left.
-    pub fn accept(&mut self, Parcel { at, what }: Parcel<Crossing>) {
+    /// Takes a flit or credit from another part, in the order in which they left.
+    pub fn accept(&mut self, Parcel { at, what }: Parcel<FlitCrossing>) {
         let event = match what {
-            Crossing::Head(buffer, packet) => {
+            FlitCrossing::Head(buffer, packet) => {
                 let id = self.enter(packet);
                 self.border.iter_mut().for_each(|border| border.come[buffer as usize] = id);
-                Event::Arrival(buffer, id)
+                FlitEvent::Arrival(buffer, id)
             }
-            Crossing::Body(buffer) => {
+            FlitCrossing::Body(buffer) => {
                 let id = self.border.as_ref().map_or(0, |border| border.come[buffer as usize]);
-                Event::Arrival(buffer, id)
+                FlitEvent::Arrival(buffer, id)
             }
-            Crossing::Credit(vc) => Event::Credit(vc),
+            FlitCrossing::Credit(vc) => FlitEvent::Credit(vc),
         };
         self.wheel.push(at, event);
     }
 
-    /// Takes over the routers of another part and what is under way there, to look at: it cannot go on. `is_theirs` says which.
+    /// Takes over the routers of another part and its pending events, for inspection only: it cannot go on. `is_theirs`
+    /// tells which routers.
     pub fn take_over(&mut self, mut other: Self, is_theirs: impl Fn(u32) -> bool) {
         for id in 0..self.buffers.len() {
             if is_theirs(self.router_of_in[id >> self.vc_bits]) {

@@ -19,7 +19,7 @@ pub enum Received {
 }
 
 /// See the module.
-pub struct Buffer {
+pub struct VcBuffer {
     /// The first packet, its flits that are here, and those that have not left yet, here or not.
     pub packet: u32,
     pub here: u32,
@@ -34,10 +34,10 @@ pub struct Buffer {
     behind: VecDeque<(u32, u32)>,
 }
 
-impl Buffer {
+impl VcBuffer {
     /// An empty buffer.
     pub fn new() -> Self {
-        Buffer { packet: NONE, here: 0, left: 0, has: NONE, wants: (0, 0), ready: 0, behind: VecDeque::new() }
+        VcBuffer { packet: NONE, here: 0, left: 0, has: NONE, wants: (0, 0), ready: 0, behind: VecDeque::new() }
     }
 
     /// A flit of a packet arrives. The flits of a packet arrive in one piece.
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn packets_follow_each_other() {
-        assert_eq!(std::mem::size_of::<Buffer>(), 64);
-        let mut buffer = Buffer::new();
+        assert_eq!(std::mem::size_of::<VcBuffer>(), 64);
+        let mut buffer = VcBuffer::new();
         let received: Vec<Received> = [7, 7, 9, 9, 4].map(|packet| buffer.receive(packet)).into();
         use Received::*;
         assert_eq!(received, [FirstHead, FirstBody, Behind(true), Behind(false), Behind(true)]);

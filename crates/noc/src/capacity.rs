@@ -1,9 +1,9 @@
-//! The most traffic that any router could carry: what the busiest link or ejection port allows.
+//! The throughput that no router can exceed: the busiest link or ejection port bounds it.
 
-use super::network::{Packet, Routing};
+use super::network::{FlitPacket, PacketRouting};
 use super::route::{COIN_SHIFT, Routes};
 use super::traffic::Pattern;
-use antiphon_model::fabric::{Fabric, NodeId};
+use antiphon_model::fabric::{Fabric, LinkId, NodeId};
 
 /// Most pairs of nodes and ranks that are looked at.
 const MAX_PAIRS: usize = 1 << 25;
@@ -19,39 +19,21 @@ pub fn capacity(fabric: &Fabric, nodes: &[NodeId], routes: &Routes, pattern: &Pa
     let mut at_node = vec![0.0; fabric.nodes.len()];
     // Links from each node to the destination, and the longest way first.
     let mut distance = vec![u32::MAX; fabric.nodes.len()];
-    let (mut way, mut visited) = (vec![], vec![]);
+    let mut visited = vec![];
     let mut busiest: f64 = 0.0;
     for to in 0..ranks {
         // A tie of two ways round is broken by a coin, once a dimension.
-        let next = |at: NodeId, coins: u32| routes.next(&mut Packet::new(to, 1, 0, coins << COIN_SHIFT, 0), at).link;
+        let next =
+            |at: NodeId, coins: u32| routes.next(&mut FlitPacket::new(to, 1, 0, coins << COIN_SHIFT, 0), at).link;
         visited.clear();
         for from in 0..ranks {
             let share = pattern.share(from, to, ranks);
             if share == 0.0 {
                 continue;
             }
-            let mut at = nodes[from as usize];
+            let at = nodes[from as usize];
             at_node[at as usize] += share;
-            // Both coins lead to ways of the same length, but not over the same nodes.
-            way.push(at);
-            while let Some(&top) = way.last() {
-                at = top;
-                if distance[at as usize] != u32::MAX {
-                    way.pop();
-                    continue;
-                }
-                let after = [0, u32::MAX >> COIN_SHIFT].map(|coins| next(at, coins).map(|l| fabric.link(l).to));
-                let open = after.iter().flatten().find(|&&node| distance[node as usize] == u32::MAX);
-                match (open, after[0]) {
-                    (Some(&node), _) => way.push(node),
-                    (None, Some(node)) => distance[at as usize] = distance[node as usize] + 1,
-                    (None, None) => distance[at as usize] = 0,
-                }
-                if open.is_none() {
-                    visited.push(at);
-                    way.pop();
-                }
-            }
+            find_ways(fabric, at, &next, &mut distance, &mut visited);
         }
         visited.sort_by_key(|&node| std::cmp::Reverse(distance[node as usize]));
         for &at in &visited {
@@ -72,9 +54,35 @@ pub fn capacity(fabric: &Fabric, nodes: &[NodeId], routes: &Routes, pattern: &Pa
     1.0 / links.fold(busiest, f64::max)
 }
 
+/// Follows all ways from a node to the destination, depth first: lists nodes not visited before, with their distance.
+fn find_ways(
+    fabric: &Fabric,
+    from: NodeId,
+    next: &impl Fn(NodeId, u32) -> Option<LinkId>,
+    distance: &mut [u32],
+    visited: &mut Vec<NodeId>,
+) {
+    // Both coins lead to ways of the same length, but not over the same nodes.
+    let mut way = vec![from];
+    while let Some(&at) = way.last() {
+        if distance[at as usize] != u32::MAX {
+            way.pop();
+            continue;
+        }
+        let after = [0, u32::MAX >> COIN_SHIFT].map(|coins| next(at, coins).map(|link| fabric.link(link).to));
+        if let Some(&open) = after.iter().flatten().find(|&&node| distance[node as usize] == u32::MAX) {
+            way.push(open);
+            continue;
+        }
+        distance[at as usize] = after[0].map_or(0, |node| distance[node as usize] + 1);
+        visited.push(at);
+        way.pop();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::route::Kind;
+    use super::super::route::RoutingKind;
     use super::*;
 
     #[test]
@@ -95,7 +103,7 @@ mod tests {
         ] {
             let fabric = Fabric::parse(spec).unwrap();
             let nodes: Vec<NodeId> = (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect();
-            let routes = Routes::new(Kind::of(&fabric), &fabric, &nodes, 4).unwrap();
+            let routes = Routes::new(RoutingKind::of(&fabric), &fabric, &nodes, 4).unwrap();
             let pattern = Pattern::parse(traffic, &fabric).unwrap();
             let found = capacity(&fabric, &nodes, &routes, &pattern, link_cycles);
             assert!((found - expected).abs() < 1e-6, "{spec} {traffic}: {found}, not {expected}");

@@ -1,15 +1,15 @@
 //! Channels: flits on their way, what they do where they arrive, and the credits that come back.
 
 use super::buffer::{NONE, Received};
-use super::network::{Feeder, Network, Routing};
-use super::wheel::Event;
+use super::network::{FlitNetwork, PacketRouting, PortFeeder};
+use super::wheel::FlitEvent;
 use antiphon_base::units::Picos;
 use antiphon_model::fabric::LinkId;
 use antiphon_model::system::{Ejection, Switching};
 
 /// A flit on its way over a channel.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Flight {
+pub(super) struct FlitInFlight {
     pub(super) channel: u32,
     pub(super) arrives: u64,
     pub(super) vc: u32,
@@ -17,11 +17,11 @@ pub(super) struct Flight {
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum End {
+pub(super) enum ChannelEnd {
     Router {
         port: u32,
     },
-    /// One of another part.
+    /// A router of another part.
     Elsewhere {
         port: u32,
         part: u32,
@@ -29,8 +29,8 @@ pub(super) enum End {
     Terminal,
 }
 
-pub(super) struct Channel {
-    pub(super) to: End,
+pub(super) struct FlitChannel {
+    pub(super) to: ChannelEnd,
     pub(super) link: Option<LinkId>,
     pub(super) flit_ps: Picos,
     pub(super) latency_ps: Picos,
@@ -46,8 +46,12 @@ pub(super) struct Channel {
     pub(super) run_start_ps: Picos,
 }
 
-impl Channel {
-    /// A flit is ready at `ready_ps`: the transmission that ended before, if there was one.
+impl FlitChannel {
+    pub(super) fn virtual_channels(&self, vc_bits: u32) -> Vec<VirtualChannel> {
+        vec![VirtualChannel { credits: self.depth_flits, holder: NONE }; 1 << vc_bits]
+    }
+
+    /// Notes that a flit is ready at `ready_ps`; gives the transmission that ended before, if there was one.
     #[inline(never)]
     fn resume(&mut self, ready_ps: Picos) -> Option<(LinkId, Picos, Picos)> {
         if ready_ps <= self.free_ps {
@@ -73,7 +77,7 @@ impl VirtualChannel {
     }
 }
 
-impl<R: Routing> Network<R> {
+impl<R: PacketRouting> FlitNetwork<R> {
     /// Puts a flit on a channel, from cycle `ready` on or when it is free.
     #[inline(always)]
     pub(super) fn transmit(&mut self, id: u32, packet: u32, vc: u32, ready: u64, last: bool) {
@@ -90,17 +94,19 @@ impl<R: Routing> Network<R> {
         };
         self.flit_hops += u64::from(channel.link.is_some());
         match channel.to {
-            End::Router { port } => self.wheel.push(arrives, Event::Arrival((port << self.vc_bits) + vc, packet)),
-            End::Elsewhere { port, part } => {
+            ChannelEnd::Router { port } => {
+                self.wheel.push(arrives, FlitEvent::Arrival((port << self.vc_bits) + vc, packet))
+            }
+            ChannelEnd::Elsewhere { port, part } => {
                 let to = ((port << self.vc_bits) + vc, (id << self.vc_bits) + vc);
                 self.cross_border(part, to, packet, arrives, last);
             }
             // Terminals take flits at once, so the credit's return is known; only the last one matters.
-            End::Terminal => {
+            ChannelEnd::Terminal => {
                 let vc = (id << self.vc_bits) + vc;
-                self.wheel.push(arrives + channel.credit_cycles, Event::Credit(vc));
+                self.wheel.push(arrives + channel.credit_cycles, FlitEvent::Credit(vc));
                 if last {
-                    self.wheel.push(arrives, Event::Delivery(vc, packet));
+                    self.wheel.push(arrives, FlitEvent::Delivery(vc, packet));
                 }
             }
         }
@@ -148,17 +154,17 @@ impl<R: Routing> Network<R> {
         if state.ejected == state.flits {
             let channel = self.ejection[state.destination as usize];
             let arrives = self.now + self.channels[channel as usize].crossing_cycles;
-            self.wheel.push(arrives, Event::Delivery(channel << self.vc_bits, packet));
+            self.wheel.push(arrives, FlitEvent::Delivery(channel << self.vc_bits, packet));
         }
     }
 
     /// A flit has left a buffer: its credit goes back.
     #[inline(always)]
     pub(super) fn give_back(&mut self, port: usize, vc: u32) {
-        let Feeder { channel, credit_cycles, crosses } = self.feeder[port];
+        let PortFeeder { channel, credit_cycles, crosses } = self.feeder[port];
         let (at, credit) = (self.now + credit_cycles, (channel << self.vc_bits) + vc);
         match crosses {
-            false => self.wheel.push(at, Event::Credit(credit)),
+            false => self.wheel.push(at, FlitEvent::Credit(credit)),
             true => self.credit_border(channel, credit, at),
         }
     }
@@ -196,22 +202,22 @@ impl<R: Routing> Network<R> {
     }
 
     /// Flits on their way, by channel and time; to terminals only the last of each packet.
-    pub(super) fn flights(&self) -> Vec<Flight> {
+    pub(super) fn flights(&self) -> Vec<FlitInFlight> {
         let flight = |(arrives, event)| {
             let (channel, vc, packet) = match event {
-                Event::Arrival(id, packet) => {
+                FlitEvent::Arrival(id, packet) => {
                     let (port, vc) = self.port_and_vc(id as usize);
                     (self.feeder[port].channel, vc, packet)
                 }
-                Event::Delivery(id, packet) => {
+                FlitEvent::Delivery(id, packet) => {
                     let (channel, vc) = self.port_and_vc(id as usize);
                     (channel as u32, vc, packet)
                 }
-                Event::Credit(_) | Event::Terminal(_) | Event::Router(_) => return None,
+                FlitEvent::Credit(_) | FlitEvent::Terminal(_) | FlitEvent::Router(_) => return None,
             };
-            Some(Flight { channel, arrives, vc, packet })
+            Some(FlitInFlight { channel, arrives, vc, packet })
         };
-        let mut flights: Vec<Flight> = self.wheel.pending().filter_map(flight).collect();
+        let mut flights: Vec<FlitInFlight> = self.wheel.pending().filter_map(flight).collect();
         flights.sort_unstable();
         flights
     }

@@ -1,19 +1,19 @@
 //! Why nothing moves: the cycle of buffers that wait for each other.
 
 use super::buffer::NONE;
-use super::network::{Network, Routing};
+use super::network::{FlitNetwork, PacketRouting};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::system::Switching;
 
-/// What a buffer's first packet waits for.
-enum Wait {
-    /// Nothing that is not on its way.
+/// The wait of a buffer's first packet.
+enum BufferWait {
+    /// For nothing, or for something that is on its way.
     Passing,
-    /// That the first packet of one of these buffers moves.
+    /// For the first packet of one of these buffers to move.
     For(Vec<usize>),
 }
 
-impl<R: Routing> Network<R> {
+impl<R: PacketRouting> FlitNetwork<R> {
     /// A cycle of buffers that wait for each other for ever, in words, whatever else still moves;
     /// `None` if there is none. O(buffers x longest chain of waits).
     pub fn deadlock(&self, fabric: &Fabric) -> Option<String> {
@@ -21,12 +21,12 @@ impl<R: Routing> Network<R> {
         let mut waits: Vec<(usize, Vec<usize>)> = vec![];
         let mut stuck = vec![false; self.buffers.len()];
         for id in (0..self.buffers.len()).filter(|&id| !self.buffers[id].is_empty()) {
-            if let Wait::For(others) = self.waits_for(id, &buffer_of, &carries) {
+            if let BufferWait::For(others) = self.waits_for(id, &buffer_of, &carries) {
                 stuck[id] = true;
                 waits.push((id, others));
             }
         }
-        // Whoever waits for something that moves will move; what is left never does.
+        // A buffer that waits for a moving one will move; those left never do.
         loop {
             let before = waits.len();
             waits.retain(|(id, others)| {
@@ -68,7 +68,7 @@ impl<R: Routing> Network<R> {
     }
 
     /// What the first packet of a buffer that is not empty waits for.
-    fn waits_for(&self, id: usize, buffer_of: &[Option<usize>], carries: &[bool]) -> Wait {
+    fn waits_for(&self, id: usize, buffer_of: &[Option<usize>], carries: &[bool]) -> BufferWait {
         let buffer = &self.buffers[id];
         if buffer.has != NONE && buffer.here == 0 {
             // Flits that are still behind: on the channel, or in the buffer before.
@@ -76,8 +76,8 @@ impl<R: Routing> Network<R> {
             let channel = self.feeder[port].channel;
             let holder = self.holder_at_router((channel << self.vc_bits) + vc);
             return match holder {
-                Some(holder) if !carries[channel as usize] => Wait::For(vec![holder]),
-                _ => Wait::Passing,
+                Some(holder) if !carries[channel as usize] => BufferWait::For(vec![holder]),
+                _ => BufferWait::Passing,
             };
         }
         let (vcs, needed) = match buffer.has {
@@ -93,7 +93,7 @@ impl<R: Routing> Network<R> {
                 // The terminal takes everything; only its virtual channel may be another packet's.
                 match holder {
                     Some(holder) => others.push(holder),
-                    None => return Wait::Passing,
+                    None => return BufferWait::Passing,
                 }
                 continue;
             };
@@ -103,12 +103,12 @@ impl<R: Routing> Network<R> {
             match holder {
                 Some(holder) => others.push(holder),
                 None if self.virtual_channels[vc as usize].credits >= needed || coming || next.is_empty() => {
-                    return Wait::Passing;
+                    return BufferWait::Passing;
                 }
                 None => others.push(first + lane as usize),
             }
         }
-        Wait::For(others)
+        BufferWait::For(others)
     }
 
     /// The buffer whose first packet has a virtual channel, unless a terminal's has.

@@ -23,4 +23,4 @@ pub mod traffic;
 mod trend;
 mod wheel;
 
-pub use network::{Hop, Network, Packet, Routing, Run};
+pub use network::{FlitNetwork, FlitPacket, NextHop, PacketRouting, PacketRun};

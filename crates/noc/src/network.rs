@@ -4,31 +4,31 @@
 //! serialiser) and a receiving side (buffers). Routers only work in cycles in which something can
 //! be granted; a flit on a link is one event however long it takes.
 
-use super::allocate::{Matching, Request};
-use super::border::Border;
-use super::buffer::{Buffer, NONE};
-use super::channel::{Channel, VirtualChannel};
-use super::router::Router;
-use super::wheel::{Event, Events, Wheel};
+use super::allocate::{AllocationRequest, Matching};
+use super::border::PartBorder;
+use super::buffer::{NONE, VcBuffer};
+use super::channel::{FlitChannel, VirtualChannel};
+use super::router::FlitRouter;
+use super::wheel::{FlitEvent, FlitEvents, Wheel};
 use antiphon_base::units::Picos;
 use antiphon_model::fabric::{LinkId, NodeId};
 use antiphon_model::system::RouterModel;
 use std::collections::VecDeque;
 
 /// A packet in flight.
-#[derive(Debug, Clone, Copy)]
-pub struct Packet {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FlitPacket {
     /// Terminal it goes to.
     pub destination: u32,
     /// Flits, header included.
     pub flits: u32,
-    /// What the driver wants to know when it arrives.
+    /// Given back to the driver when it arrives.
     pub tag: u32,
     /// Links crossed.
     pub hops: u32,
     /// For the routing.
     pub route: u32,
-    /// Which of [`Network::classes`] it is of.
+    /// Index into [`FlitNetwork::classes`].
     pub kind: u32,
     /// Cycle of its creation.
     pub created: u64,
@@ -39,16 +39,16 @@ pub struct Packet {
     pub(super) ejected: u32,
 }
 
-impl Packet {
+impl FlitPacket {
     /// A packet not yet injected.
-    pub fn new(destination: u32, flits: u32, tag: u32, route: u32, created: u64) -> Packet {
-        Packet { destination, flits, tag, hops: 0, route, kind: 0, created, injected: 0, delivered: false, ejected: 0 }
+    pub fn new(destination: u32, flits: u32, tag: u32, route: u32, created: u64) -> FlitPacket {
+        FlitPacket { destination, flits, tag, route, created, ..FlitPacket::default() }
     }
 }
 
 /// Where a packet goes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hop {
+pub struct NextHop {
     /// The link; `None` at the node of its destination.
     pub link: Option<LinkId>,
     /// Its class of virtual channels, of `classes` equal ones.
@@ -58,35 +58,35 @@ pub struct Hop {
 }
 
 /// Decides where packets go, router by router.
-pub trait Routing {
-    /// Next hop of a packet whose head is at `at`; may keep state in [`Packet::route`].
-    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop;
+pub trait PacketRouting {
+    /// Next hop of a packet whose head is at `at`; may keep state in [`FlitPacket::route`].
+    fn next(&self, packet: &mut FlitPacket, at: NodeId) -> NextHop;
 
-    /// Whether a packet whose flits come to `at` over a link is where it goes to; its head may have gone on.
-    fn is_over(&self, packet: &Packet, at: NodeId, link: LinkId) -> bool;
+    /// Whether a packet whose flits come to `at` over `link` ends there; its head may have gone on.
+    fn is_over(&self, packet: &FlitPacket, at: NodeId, link: LinkId) -> bool;
 }
 
 /// Equal packets that one terminal sends one after the other.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct PacketRun {
     /// The packet.
-    pub packet: Packet,
+    pub packet: FlitPacket,
     /// How many.
     pub count: u64,
 }
 
 /// What feeds an input port.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Feeder {
-    /// The channel, and its [`Channel::credit_cycles`].
+pub(super) struct PortFeeder {
+    /// The channel, and its [`FlitChannel::credit_cycles`].
     pub(super) channel: u32,
     pub(super) credit_cycles: u64,
-    /// Whether its sender is in another part.
+    /// Whether the channel's sender is in another part.
     pub(super) crosses: bool,
 }
 
 pub(super) struct Terminal {
-    pub(super) queue: VecDeque<Run>,
+    pub(super) queue: VecDeque<PacketRun>,
     /// Packet being injected, flits left, and its virtual channel.
     pub(super) current: Option<(u32, u32, u32)>,
     pub(super) next_vc: u32,
@@ -97,8 +97,15 @@ pub(super) struct Terminal {
     pub(super) worked: u64,
 }
 
+impl Terminal {
+    pub(super) fn idle() -> Terminal {
+        let queue = VecDeque::new();
+        Terminal { queue, current: None, next_vc: 0, backlog: 0, woken: u64::MAX, worked: u64::MAX }
+    }
+}
+
 /// See the module.
-pub struct Network<R> {
+pub struct FlitNetwork<R> {
     pub(super) model: RouterModel,
     pub(super) routing: R,
     /// Virtual channels of a channel. They are numbered from its own number `<< vc_bits` on, so that
@@ -107,19 +114,19 @@ pub struct Network<R> {
     pub(super) vc_bits: u32,
     pub(super) wheel: Wheel,
     pub(super) now: u64,
-    pub(super) routers: Vec<Router>,
+    pub(super) routers: Vec<FlitRouter>,
     pub(super) router_of_in: Vec<u32>,
     pub(super) router_of_out: Vec<u32>,
     /// What feeds each input port. Channel `c` below the number of
     /// output ports leaves from output port `c`; the others are injection channels, one a terminal.
-    pub(super) feeder: Vec<Feeder>,
-    pub(super) channels: Vec<Channel>,
+    pub(super) feeder: Vec<PortFeeder>,
+    pub(super) channels: Vec<FlitChannel>,
     pub(super) channel_of_link: Vec<u32>,
     pub(super) ejection: Vec<u32>,
     /// Per virtual channel of a channel, at its sending side.
     pub(super) virtual_channels: Vec<VirtualChannel>,
     /// Per virtual channel of an input port.
-    pub(super) buffers: Vec<Buffer>,
+    pub(super) buffers: Vec<VcBuffer>,
     /// Bit sets over the buffers of each router: whose first packet wants a virtual channel, and whose
     /// first flit can cross the router as far as credits go.
     pub(super) wants_vc: Vec<u64>,
@@ -135,13 +142,13 @@ pub struct Network<R> {
     pub(super) switch_next_output: Vec<u32>,
     pub(super) switch_next_vc: Vec<u32>,
     pub(super) terminals: Vec<Terminal>,
-    pub(super) packets: Vec<Packet>,
+    pub(super) packets: Vec<FlitPacket>,
     pub(super) free: Vec<u32>,
     /// Bids for the crossbar, by input and by output ([`Self::slots`]).
     pub(super) asking: Vec<u32>,
     pub(super) asked: Vec<u32>,
     pub(super) matching: Matching,
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<AllocationRequest>,
     /// Buffers whose heads look for a virtual channel, and that bid for the crossbar, in the present cycle.
     pub(super) heads: Vec<u32>,
     pub(super) bids: Vec<u32>,
@@ -149,16 +156,16 @@ pub struct Network<R> {
     pub(super) offers: Vec<(u32, u32)>,
     pub(super) rivals: Vec<u32>,
     pub(super) granted: Vec<(u32, u32)>,
-    pub(super) events: Events,
+    pub(super) events: FlitEvents,
     pub(super) due_routers: Vec<u32>,
     pub(super) due_terminals: Vec<u32>,
     /// Classes of the kinds of packets: where several want a channel, those of the lowest pass first. All alike if empty.
     pub classes: Vec<u16>,
     /// Packets that arrived in this cycle.
-    pub delivered: Vec<Packet>,
-    /// Terminals from which a packet's last flit left in this cycle, its tag, and what it has for the routing.
+    pub delivered: Vec<FlitPacket>,
+    /// Terminals from which a packet's last flit left in this cycle, with its tag and its routing word.
     pub departed: Vec<(u32, u32, u32)>,
-    /// Whether anybody wants to know when links were busy.
+    /// Whether to record when links were busy.
     pub records: bool,
     /// Uninterrupted transmissions on links that ended: link, start and end.
     pub transmissions: Vec<(LinkId, Picos, Picos)>,
@@ -168,11 +175,11 @@ pub struct Network<R> {
     pub flit_hops: u64,
     /// Packets injected at least in part and not delivered.
     pub in_flight: u64,
-    /// Where it is a part of a fabric.
-    pub(super) border: Option<Border>,
+    /// Set where it is one of several parts of a fabric.
+    pub(super) border: Option<PartBorder>,
 }
 
-impl<R: Routing> Network<R> {
+impl<R: PacketRouting> FlitNetwork<R> {
     /// Period of a cycle: the routers' clock, or the time of a flit on a link that is faster.
     pub fn clock_ps(&self) -> Picos {
         self.model.clock_ps
@@ -180,7 +187,7 @@ impl<R: Routing> Network<R> {
 
     /// Queues packets at a terminal, to be injected from `cycle` on; `cycle` must not have been
     /// processed yet.
-    pub fn offer(&mut self, terminal: u32, run: Run, cycle: u64) {
+    pub fn offer(&mut self, terminal: u32, run: PacketRun, cycle: u64) {
         let state = &mut self.terminals[terminal as usize];
         state.backlog += run.count;
         state.queue.push_back(run);
@@ -211,7 +218,7 @@ impl<R: Routing> Network<R> {
         let mut events = std::mem::take(&mut self.events);
         self.wheel.take(cycle, &mut events);
         self.event_count += events.len() as u64;
-        // What happens in one cycle happens at once: its order makes no difference.
+        // Events of one cycle happen at once: their order makes no difference.
         events.deliveries.iter().for_each(|&(_, packet)| self.deliver(packet));
         events.arrivals.iter().for_each(|&(buffer, packet)| self.arrive(buffer, packet));
         events.credits.iter().for_each(|&vc| self.credit(vc));
@@ -230,7 +237,7 @@ impl<R: Routing> Network<R> {
         self.due_routers = due;
     }
 
-    /// Has everything looked at in the next cycle processed, needed or not.
+    /// Wakes everything in the next cycle processed, needed or not.
     #[cfg(test)]
     pub(super) fn wake_all(&mut self) {
         self.routers.iter_mut().for_each(|router| router.vc_news = true);
@@ -246,8 +253,7 @@ impl<R: Routing> Network<R> {
         links.map(|channel| channel.free_ps.saturating_sub(ready)).max().unwrap_or(0)
     }
 
-    /// Reports what is being transmitted, as far as flits were given to links; what follows counts as a
-    /// new transmission.
+    /// Reports transmissions under way, as far as flits were given to links; later flits count as a new transmission.
     pub fn flush(&mut self) {
         for channel in &mut self.channels {
             if let Some(link) = channel.link.filter(|_| channel.free_ps > channel.run_start_ps) {
@@ -257,8 +263,8 @@ impl<R: Routing> Network<R> {
         }
     }
 
-    /// A packet comes in; its number.
-    pub(super) fn enter(&mut self, packet: Packet) -> u32 {
+    /// Takes in a packet; gives its number.
+    pub(super) fn enter(&mut self, packet: FlitPacket) -> u32 {
         self.in_flight += 1;
         let id = self.free.pop().unwrap_or_else(|| {
             self.packets.push(packet);
@@ -304,7 +310,7 @@ impl<R: Routing> Network<R> {
         if cycle == self.now {
             self.due_routers.push(router);
         } else {
-            self.wheel.push(cycle, Event::Router(router));
+            self.wheel.push(cycle, FlitEvent::Router(router));
         }
     }
 
@@ -312,7 +318,7 @@ impl<R: Routing> Network<R> {
         let woken = &mut self.terminals[terminal as usize].woken;
         if *woken != cycle {
             *woken = cycle;
-            self.wheel.push(cycle, Event::Terminal(terminal));
+            self.wheel.push(cycle, FlitEvent::Terminal(terminal));
         }
     }
 }

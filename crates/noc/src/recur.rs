@@ -1,22 +1,22 @@
-//! What of the network's state decides the future, so that a driver can tell when it recurs.
+//! The part of the network's state that decides its future, so that a driver can tell when it recurs.
 //!
-//! Times are written relative to a cycle up to which all is processed; what is idle is left out. So
+//! Times are written relative to a cycle up to which all is processed; idle parts are left out. So
 //! are wake-ups of routers and terminals: those that are needed follow from the rest, and others
 //! change nothing (`noc/tests.rs` compares with a network that is always awake).
 
 use super::buffer::NONE;
-use super::network::{Network, Packet, Routing};
-use super::wheel::Event;
+use super::network::{FlitNetwork, FlitPacket, PacketRouting};
+use super::wheel::FlitEvent;
 use antiphon_model::system::Allocator;
 
 /// Ends a list of words, none of which it is.
 const END: u64 = u64::MAX;
 
-impl<R: Routing> Network<R> {
-    /// Appends all that decides what happens after cycle `now`, the last one processed or a later
-    /// one. Equal words mean equal futures; `route` is the word for what a packet has for the routing. O(virtual channels +
-    /// packets in flight).
-    pub fn write_state(&self, now: u64, route: &dyn Fn(&Packet) -> u32, state: &mut Vec<u64>) {
+impl<R: PacketRouting> FlitNetwork<R> {
+    /// Appends all that decides what happens after cycle `now`, the last one processed or a later one. Equal words mean
+    /// equal futures; `route` gives the word that stands for a packet's routing word. O(virtual channels + packets in
+    /// flight).
+    pub fn write_state(&self, now: u64, route: &dyn Fn(&FlitPacket) -> u32, state: &mut Vec<u64>) {
         let mut writer = Writer {
             route,
             state,
@@ -33,8 +33,8 @@ impl<R: Routing> Network<R> {
         writer.list(self.virtual_channels.iter().map(|vc| vc.holder), |_| NONE);
         self.write_pointers(&mut writer);
         let credit = |(cycle, event)| match event {
-            Event::Credit(vc) => Some((cycle - now, vc as u64)),
-            Event::Arrival(..) | Event::Delivery(..) | Event::Terminal(_) | Event::Router(_) => None,
+            FlitEvent::Credit(vc) => Some((cycle - now, vc as u64)),
+            FlitEvent::Arrival(..) | FlitEvent::Delivery(..) | FlitEvent::Terminal(_) | FlitEvent::Router(_) => None,
         };
         let mut credits: Vec<(u64, u64)> = self.wheel.pending().filter_map(credit).collect();
         credits.sort_unstable();
@@ -130,8 +130,8 @@ impl<R: Routing> Network<R> {
     }
 
     /// Makes everything happen `by` cycles later, and packets others, perhaps.
-    pub fn delay(&mut self, by: u64, other: impl Fn(&mut Packet)) {
-        // `MAX` is the cycle of what never happened.
+    pub fn delay(&mut self, by: u64, other: impl Fn(&mut FlitPacket)) {
+        // `MAX` means never.
         let later = |cycle: &mut u64| *cycle = cycle.saturating_add(by);
         let by_ps = by * self.model.clock_ps;
         self.now += by;
@@ -156,12 +156,12 @@ impl<R: Routing> Network<R> {
 
 /// Words of a state.
 struct Writer<'a> {
-    route: &'a dyn Fn(&Packet) -> u32,
+    route: &'a dyn Fn(&FlitPacket) -> u32,
     state: &'a mut Vec<u64>,
     now: u64,
     /// Whether the age of packets decides anything.
     aged: bool,
-    packets: &'a [Packet],
+    packets: &'a [FlitPacket],
     /// Place of every packet in the order in which they are first written, which unlike its number
     /// does not depend on which numbers were free.
     labels: Vec<u32>,
@@ -190,7 +190,7 @@ impl Writer<'_> {
         self.contents(&self.packets[id as usize]);
     }
 
-    fn contents(&mut self, packet: &Packet) {
+    fn contents(&mut self, packet: &FlitPacket) {
         self.pair(packet.tag, packet.hops);
         self.pair(packet.destination, packet.flits);
         self.pair(packet.ejected, (self.route)(packet));

@@ -1,6 +1,6 @@
 //! Routes that follow from the destination: dimension order on grids, minimal tables on any graph.
 
-use super::network::{Hop, Packet, Routing};
+use super::network::{FlitPacket, NextHop, PacketRouting};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_model::fabric::{DimensionShape, Fabric, LinkId, NodeId, Product, Router};
@@ -13,7 +13,7 @@ const SMALL: usize = 1 << 16;
 
 /// A named routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RoutingKind {
     /// Dimension order, the fastest dimension (x) first.
     Xy,
     /// Dimension order, the slowest dimension first.
@@ -22,15 +22,16 @@ pub enum Kind {
     Minimal,
 }
 
-impl Choice for Kind {
+impl Choice for RoutingKind {
     const WHAT: &'static str = "routing";
-    const ALL: &'static [(&'static str, Self)] = &[("xy", Kind::Xy), ("yx", Kind::Yx), ("minimal", Kind::Minimal)];
+    const ALL: &'static [(&'static str, Self)] =
+        &[("xy", RoutingKind::Xy), ("yx", RoutingKind::Yx), ("minimal", RoutingKind::Minimal)];
 }
 
-impl Kind {
-    /// What suits a fabric: `xy` on grids, `minimal` elsewhere.
-    pub fn of(fabric: &Fabric) -> Kind {
-        if grid(fabric).is_some() { Kind::Xy } else { Kind::Minimal }
+impl RoutingKind {
+    /// The default of a fabric: `xy` on grids, `minimal` elsewhere.
+    pub fn of(fabric: &Fabric) -> RoutingKind {
+        if grid(fabric).is_some() { RoutingKind::Xy } else { RoutingKind::Minimal }
     }
 }
 
@@ -41,9 +42,9 @@ fn grid(fabric: &Fabric) -> Option<&Product> {
 
 /// Routes of packets between the nodes of terminals.
 pub enum Routes {
-    /// See [`Kind::Xy`] and [`Kind::Yx`], on tori and large grids.
+    /// See [`RoutingKind::Xy`] and [`RoutingKind::Yx`], on tori and large grids.
     Grid(DimensionOrder),
-    /// See [`Kind::Minimal`]; small grids.
+    /// See [`RoutingKind::Minimal`]; small grids.
     Table(Table),
 }
 
@@ -53,11 +54,11 @@ impl Routes {
     /// # Errors
     /// [`Code::NotApplicable`] for dimension order off grids or without two virtual channels on a
     /// torus; [`Code::TooLarge`].
-    pub fn new(kind: Kind, fabric: &Fabric, terminals: &[NodeId], virtual_channels: u32) -> Result<Routes> {
+    pub fn new(kind: RoutingKind, fabric: &Fabric, terminals: &[NodeId], virtual_channels: u32) -> Result<Routes> {
         Ok(match kind {
-            Kind::Minimal => Routes::Table(Table::new(fabric, terminals)?),
-            Kind::Xy | Kind::Yx => {
-                let grid = DimensionOrder::new(fabric, terminals, kind == Kind::Xy, virtual_channels)?;
+            RoutingKind::Minimal => Routes::Table(Table::new(fabric, terminals)?),
+            RoutingKind::Xy | RoutingKind::Yx => {
+                let grid = DimensionOrder::new(fabric, terminals, kind == RoutingKind::Xy, virtual_channels)?;
                 match !grid.torus && terminals.len() * fabric.nodes.len() <= SMALL {
                     true => Routes::Table(grid.table(terminals.len())),
                     false => Routes::Grid(grid),
@@ -67,25 +68,25 @@ impl Routes {
     }
 }
 
-impl<R: Routing> Routing for &R {
-    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
+impl<R: PacketRouting> PacketRouting for &R {
+    fn next(&self, packet: &mut FlitPacket, at: NodeId) -> NextHop {
         R::next(self, packet, at)
     }
 
-    fn is_over(&self, packet: &Packet, at: NodeId, link: LinkId) -> bool {
+    fn is_over(&self, packet: &FlitPacket, at: NodeId, link: LinkId) -> bool {
         R::is_over(self, packet, at, link)
     }
 }
 
-impl Routing for Routes {
-    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
+impl PacketRouting for Routes {
+    fn next(&self, packet: &mut FlitPacket, at: NodeId) -> NextHop {
         match self {
             Routes::Grid(grid) => grid.next(packet, at),
             Routes::Table(table) => table.next(packet, at),
         }
     }
 
-    fn is_over(&self, packet: &Packet, at: NodeId, link: LinkId) -> bool {
+    fn is_over(&self, packet: &FlitPacket, at: NodeId, link: LinkId) -> bool {
         match self {
             Routes::Grid(grid) => grid.is_over(packet, at, link),
             Routes::Table(table) => table.is_over(packet, at, link),
@@ -104,7 +105,7 @@ pub struct DimensionOrder {
     /// Dimensions in the order they are corrected.
     order: Vec<usize>,
     dims: Vec<u32>,
-    /// Coordinates of all nodes; 0 of those that are no part of the product.
+    /// Coordinates of all nodes; 0 for nodes outside the product.
     coords: Vec<u32>,
     /// Coordinates of the nodes of all terminals.
     destinations: Vec<u32>,
@@ -115,11 +116,11 @@ pub struct DimensionOrder {
     width: usize,
 }
 
-/// Bits of [`Packet::route`]: dimension + 1 and class of the stretch a packet is on, then coins.
+/// Bits of [`FlitPacket::route`]: dimension + 1 and class of the stretch a packet is on, then coins.
 const DIMENSION_BITS: u32 = 8;
 const CLASS_BIT: u32 = 1 << 8;
 const UP_BIT: u32 = 1 << 9;
-/// Coins of a packet, one for every dimension, as the initial [`Packet::route`].
+/// Coins of a packet, one for every dimension, as the initial [`FlitPacket::route`].
 pub const COIN_SHIFT: u32 = 16;
 
 impl DimensionOrder {
@@ -175,35 +176,35 @@ impl DimensionOrder {
 }
 
 impl DimensionOrder {
-    /// The same routes as a table, where nothing but the destination decides.
+    /// The same routes as a table, where only the destination decides.
     fn table(&self, terminals: usize) -> Table {
         let nodes = self.links.len() / self.width.max(1);
-        let hop = |to: u32, at: usize| self.next(&mut Packet::new(to, 1, 0, 0, 0), at as NodeId).link;
+        let hop = |to: u32, at: usize| self.next(&mut FlitPacket::new(to, 1, 0, 0, 0), at as NodeId).link;
         let next = (0..terminals as u32).flat_map(|to| (0..nodes).map(move |at| (to, at)));
         let next = next.map(|(to, at)| hop(to, at).unwrap_or(LinkId::MAX)).collect();
         Table { nodes, next }
     }
 }
 
-impl Routing for DimensionOrder {
-    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
+impl PacketRouting for DimensionOrder {
+    fn next(&self, packet: &mut FlitPacket, at: NodeId) -> NextHop {
         let count = self.dims.len();
         let here = &self.coords[at as usize * count..][..count];
         let there = &self.destinations[packet.destination as usize * count..][..count];
         let classes = if self.torus { 2 } else { 1 };
         let Some(&dimension) = self.order.iter().find(|&&d| here[d] != there[d]) else {
-            return Hop { link: None, class: 0, classes };
+            return NextHop { link: None, class: 0, classes };
         };
         let (from, to, extent) = (here[dimension], there[dimension], self.dims[dimension]);
         let link = |position: u32| self.links[at as usize * self.width + self.offsets[dimension] + position as usize];
         // A clique, and neighbours: straight there.
         let direct = link(to);
         if !self.rings[dimension] && direct != LinkId::MAX {
-            return Hop { link: Some(direct), class: 0, classes };
+            return NextHop { link: Some(direct), class: 0, classes };
         }
         if !self.rings[dimension] {
             let next = if to > from { from + 1 } else { from - 1 };
-            return Hop { link: Some(link(next)), class: 0, classes };
+            return NextHop { link: Some(link(next)), class: 0, classes };
         }
         if packet.route % (1 << DIMENSION_BITS) != dimension as u32 + 1 {
             // Onto a new dimension: the shorter way, and whether it crosses the dateline.
@@ -215,10 +216,10 @@ impl Routing for DimensionOrder {
             packet.route |= if crosses { CLASS_BIT } else { 0 } | if up { UP_BIT } else { 0 };
         }
         let next = if packet.route & UP_BIT != 0 { (from + 1) % extent } else { (from + extent - 1) % extent };
-        Hop { link: Some(link(next)), class: u32::from(packet.route & CLASS_BIT != 0), classes }
+        NextHop { link: Some(link(next)), class: u32::from(packet.route & CLASS_BIT != 0), classes }
     }
 
-    fn is_over(&self, packet: &Packet, at: NodeId, _link: LinkId) -> bool {
+    fn is_over(&self, packet: &FlitPacket, at: NodeId, _link: LinkId) -> bool {
         let count = self.dims.len();
         self.coords[at as usize * count..][..count] == self.destinations[packet.destination as usize * count..][..count]
     }
@@ -243,13 +244,13 @@ impl Table {
     }
 }
 
-impl Routing for Table {
-    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
+impl PacketRouting for Table {
+    fn next(&self, packet: &mut FlitPacket, at: NodeId) -> NextHop {
         let link = self.next[packet.destination as usize * self.nodes + at as usize];
-        Hop { link: (link != LinkId::MAX).then_some(link), class: 0, classes: 1 }
+        NextHop { link: (link != LinkId::MAX).then_some(link), class: 0, classes: 1 }
     }
 
-    fn is_over(&self, packet: &Packet, at: NodeId, _link: LinkId) -> bool {
+    fn is_over(&self, packet: &FlitPacket, at: NodeId, _link: LinkId) -> bool {
         self.next[packet.destination as usize * self.nodes + at as usize] == LinkId::MAX
     }
 }

@@ -1,15 +1,15 @@
 //! Routers: route computation, allocation of virtual channels and of the crossbar, traversal.
 
-use super::allocate::{Request, behind};
-use super::buffer::{Buffer, NONE};
+use super::allocate::{AllocationRequest, behind};
+use super::buffer::{NONE, VcBuffer};
 use super::channel::VirtualChannel;
-use super::network::{Network, Packet, Routing};
+use super::network::{FlitNetwork, FlitPacket, PacketRouting};
 use antiphon_model::system::{Allocator, RouterModel, Switching};
 use std::ops::Range;
 
 /// Ports of one router, and the words of its sets of buffers: the first of each, and how many.
-#[derive(Clone, Copy)]
-pub(super) struct Ports {
+#[derive(Clone, Copy, Default)]
+pub(super) struct PortSpans {
     pub(super) first_in: u32,
     pub(super) ins: u32,
     pub(super) first_out: u32,
@@ -18,15 +18,21 @@ pub(super) struct Ports {
     pub(super) words: u32,
 }
 
-impl Ports {
+impl PortSpans {
     fn words(&self) -> Range<usize> {
         self.first_word as usize..(self.first_word + self.words) as usize
+    }
+
+    /// Numbers of the bits of its buffers.
+    pub(super) fn places(&self, vc_bits: u32) -> Range<u32> {
+        let first = 64 * self.first_word;
+        first..first + (self.ins << vc_bits)
     }
 }
 
 /// When a router works. Its buffers, sets and pointers are in lists of the whole network.
-pub(super) struct Router {
-    pub(super) ports: Ports,
+pub(super) struct FlitRouter {
+    pub(super) ports: PortSpans,
     /// Whether a head that found no virtual channel when it last looked might find one now.
     pub(super) vc_news: bool,
     /// Whether the last allocation granted anything, and the first cycle after it in which an output queue
@@ -38,19 +44,19 @@ pub(super) struct Router {
     pub(super) worked: u64,
 }
 
-impl Router {
-    pub(super) fn new(ports: Ports) -> Router {
-        Router { ports, vc_news: false, granted: false, opens: u64::MAX, woken: u64::MAX, worked: u64::MAX }
+impl FlitRouter {
+    pub(super) fn new(ports: PortSpans) -> FlitRouter {
+        FlitRouter { ports, vc_news: false, granted: false, opens: u64::MAX, woken: u64::MAX, worked: u64::MAX }
     }
 }
 
 /// Age of the first packet of a buffer, where the allocator asks for it.
-fn age(model: &RouterModel, packets: &[Packet], buffer: &Buffer) -> u64 {
+fn age(model: &RouterModel, packets: &[FlitPacket], buffer: &VcBuffer) -> u64 {
     if model.allocator == Allocator::Age { packets[buffer.packet as usize].created } else { 0 }
 }
 
 /// Class of the first packet of a buffer, where there are several.
-fn class(classes: &[u16], packets: &[Packet], buffer: &Buffer) -> u16 {
+fn class(classes: &[u16], packets: &[FlitPacket], buffer: &VcBuffer) -> u16 {
     if classes.is_empty() { 0 } else { classes[packets[buffer.packet as usize].kind as usize] }
 }
 
@@ -66,13 +72,13 @@ fn first_open(outputs: &[VirtualChannel], (from, to): (u32, u32), pointer: u32, 
     None
 }
 
-/// To which of `places` things are dealt in turn.
+/// The one of `places` to which a number is dealt in turn.
 fn dealt(number: u32, places: u32) -> u32 {
     // Mostly there is one, and dividing takes time.
     if places == 1 { 0 } else { number % places }
 }
 
-impl<R: Routing> Network<R> {
+impl<R: PacketRouting> FlitNetwork<R> {
     /// Word and bit of a buffer in the sets.
     pub(super) fn bit(&self, buffer: usize) -> (usize, u64) {
         let place = self.places[buffer];
@@ -85,7 +91,7 @@ impl<R: Routing> Network<R> {
     }
 
     /// Ports of the router of an input port.
-    fn ports_of_in(&self, port: usize) -> Ports {
+    fn ports_of_in(&self, port: usize) -> PortSpans {
         self.routers[self.router_of_in[port] as usize].ports
     }
 
@@ -179,8 +185,8 @@ impl<R: Routing> Network<R> {
         (head_count, bid_count)
     }
 
-    /// The end of the first delay of what waits in a router.
-    fn first_ready(&self, ports: Ports) -> u64 {
+    /// The end of the first delay among a router's waiting packets.
+    fn first_ready(&self, ports: PortSpans) -> u64 {
         let first = (ports.first_in as usize) << self.vc_bits;
         let waits = |&id: &usize| {
             let (word, bit) = self.bit(id);
@@ -195,7 +201,7 @@ impl<R: Routing> Network<R> {
     /// most of them, need no matching. O(heads x virtual channels).
     fn allocate_channels(&mut self, heads: usize) {
         let cut_through = self.model.switching == Switching::CutThrough;
-        let needed = |buffer: &Buffer| if cut_through { buffer.left } else { 0 };
+        let needed = |buffer: &VcBuffer| if cut_through { buffer.left } else { 0 };
         let (buffers, channels, pointers) = (&self.buffers[..], &self.virtual_channels[..], &self.vc_next_output[..]);
         let (rivals, vc_bits) = (&mut self.rivals[..], self.vc_bits);
         self.offers.clear();
@@ -227,12 +233,12 @@ impl<R: Routing> Network<R> {
             let class = class(&self.classes, &self.packets, buffer);
             let age = age(&self.model, &self.packets, buffer);
             let is_open = move |&vc: &u32| channels[vc as usize].is_open(needed(buffer));
-            let request = move |vc| Request { input: id, output: vc, tie: 0, class, age, tag: vc };
+            let request = move |vc| AllocationRequest { input: id, output: vc, tie: 0, class, age, tag: vc };
             (buffer.wants.0..buffer.wants.1).filter(is_open).map(request)
         });
         self.granted.clear();
         let (next_input, next_output) = (&mut self.vc_next_input, &mut self.vc_next_output);
-        let grant = |r: &Request| self.granted.push((r.input, r.tag));
+        let grant = |r: &AllocationRequest| self.granted.push((r.input, r.tag));
         let RouterModel { allocator, iterations, .. } = self.model;
         self.matching.allocate(allocator, iterations, requests, next_input, next_output, grant);
         for index in 0..self.granted.len() {
@@ -242,7 +248,7 @@ impl<R: Routing> Network<R> {
         for &id in &self.heads[..contended] {
             let buffer = &self.buffers[id as usize];
             self.rivals[(buffer.wants.0 >> self.vc_bits) as usize] = 0;
-            // Who lost tries again.
+            // The losers try again.
             self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].vc_news |= buffer.has == NONE;
         }
     }
@@ -289,7 +295,7 @@ impl<R: Routing> Network<R> {
                 }
             }
             let input = port as u32 * is + dealt(vc, is);
-            let request = Request {
+            let request = AllocationRequest {
                 input,
                 output,
                 tie: behind(vc, self.switch_next_vc[input as usize], self.vcs as u32),
@@ -321,7 +327,7 @@ impl<R: Routing> Network<R> {
         requests.truncate(contended);
         let (next_input, next_output) = (&mut self.switch_next_input, &mut self.switch_next_output);
         granted.clear();
-        let grant = |r: &Request| granted.push((r.input, r.tag));
+        let grant = |r: &AllocationRequest| granted.push((r.input, r.tag));
         let RouterModel { allocator, iterations, .. } = self.model;
         self.matching.allocate(allocator, iterations, &requests, next_input, next_output, grant);
         granted.iter().for_each(|&(input, id)| self.cross::<PLAIN>(input, id));
@@ -350,7 +356,7 @@ impl<R: Routing> Network<R> {
     /// Where a bid for the crossbar is counted among those of its input, and for its output. Flits for one
     /// output port cross in the order of their grants, rivals last, so with output speed-up it matters who
     /// counts as one: as ever, also whose number has the same last six bits.
-    fn slots<const PLAIN: bool>(&self, r: &Request) -> (usize, usize) {
+    fn slots<const PLAIN: bool>(&self, r: &AllocationRequest) -> (usize, usize) {
         let (is, os) = (self.model.input_speedup, self.model.output_speedup);
         if PLAIN || os == 1 {
             return (r.input as usize, r.output as usize);

@@ -2,10 +2,10 @@
 
 use super::allocate::after;
 use super::buffer::NONE;
-use super::network::{Network, Packet, Routing};
+use super::network::{FlitNetwork, FlitPacket, PacketRouting};
 use antiphon_model::system::Switching;
 
-impl<R: Routing> Network<R> {
+impl<R: PacketRouting> FlitNetwork<R> {
     /// Sends one flit of a terminal, if it has one and there is room for it.
     pub(super) fn inject(&mut self, terminal: u32) {
         let channel = (self.router_of_out.len() + terminal as usize) as u32;
@@ -29,7 +29,7 @@ impl<R: Routing> Network<R> {
                 state.next_vc = after(vc as u32, self.vcs);
                 self.virtual_channels[first + vc].holder = terminal;
                 run.count -= 1;
-                let packet = Packet { injected: self.now, ..run.packet };
+                let packet = FlitPacket { injected: self.now, ..run.packet };
                 if run.count == 0 {
                     state.queue.pop_front();
                 }
@@ -47,7 +47,7 @@ impl<R: Routing> Network<R> {
         if left == 1 {
             at.holder = NONE;
             state.backlog -= 1;
-            let Packet { tag, route, .. } = self.packets[id as usize];
+            let FlitPacket { tag, route, .. } = self.packets[id as usize];
             self.departed.push((terminal, tag, route));
         }
         if state.current.is_some() || !state.queue.is_empty() {

@@ -1,9 +1,9 @@
 //! Exact timestamps of tiny cases, conservation on random ones, deadlock, patterns.
 
-use super::route::{Kind, Routes};
+use super::route::{Routes, RoutingKind};
 use super::synthetic::Experiment;
-use super::traffic::{Pattern, Random, Waits};
-use super::{Network, Packet, Routing, Run};
+use super::traffic::{GeometricWaits, Pattern, Random};
+use super::{FlitNetwork, FlitPacket, PacketRouting, PacketRun};
 use antiphon_base::error::Code;
 use antiphon_base::units::Picos;
 use antiphon_model::fabric::{Dimension, DimensionShape, Fabric, NodeId};
@@ -41,7 +41,7 @@ fn nodes(fabric: &Fabric) -> Vec<NodeId> {
 fn send(
     fabric: &Fabric,
     model: &RouterModel,
-    kind: Kind,
+    kind: RoutingKind,
     links: (Picos, Picos),
     list: &[Send],
     awake: bool,
@@ -49,15 +49,15 @@ fn send(
     let terminals = nodes(fabric);
     let routes = Routes::new(kind, fabric, &terminals, model.virtual_channels).unwrap();
     let all = |ps| vec![ps; fabric.links.len()];
-    let mut network = Network::new(fabric, model, &all(links.0), &all(links.1), &terminals, 9, routes).unwrap();
+    let mut network = FlitNetwork::new(fabric, model, &all(links.0), &all(links.1), &terminals, 9, routes).unwrap();
     let mut order: Vec<usize> = (0..list.len()).collect();
     order.sort_by_key(|&i| list[i].cycle);
     let (mut waiting, mut delivered) = (order.into_iter().peekable(), vec![]);
     let mut cycle = 0;
     loop {
         while let Some(i) = waiting.next_if(|&i| list[i].cycle <= cycle) {
-            let packet = Packet::new(list[i].to, list[i].flits, i as u32, 0, cycle);
-            network.offer(list[i].from, Run { packet, count: 1 }, cycle);
+            let packet = FlitPacket::new(list[i].to, list[i].flits, i as u32, 0, cycle);
+            network.offer(list[i].from, PacketRun { packet, count: 1 }, cycle);
         }
         if awake {
             network.wake_all();
@@ -87,7 +87,7 @@ fn send(
 /// Cycles in which packets arrive on `fabric` with links of one cycle, in the order of `list`.
 fn arrivals(fabric: &str, model: &RouterModel, list: &[Send]) -> Vec<u64> {
     let fabric = Fabric::parse(fabric).unwrap();
-    let outcome = send(&fabric, model, Kind::of(&fabric), (CLOCK, 0), list, false);
+    let outcome = send(&fabric, model, RoutingKind::of(&fabric), (CLOCK, 0), list, false);
     assert!(outcome.quiet);
     let mut by_number: Vec<_> = outcome.delivered.iter().map(|&(cycle, tag, ..)| (tag, cycle)).collect();
     by_number.sort_unstable();
@@ -129,7 +129,7 @@ fn every_stage_takes_its_cycles() {
     };
     let fabric = Fabric::parse("mesh:1x3").unwrap();
     // 1.5 cycles for the flit and 1 of latency: it can be used after 3.
-    let outcome = send(&fabric, &model, Kind::Xy, (1_500, 1_000), &[one(0, 2, 1)], false);
+    let outcome = send(&fabric, &model, RoutingKind::Xy, (1_500, 1_000), &[one(0, 2, 1)], false);
     assert_eq!(outcome.delivered, [(2 + 2 * (2 + 3 + 4 + 3) + (2 + 3 + 4 + 1), 0, 2, 1, 2)]);
     assert_eq!(outcome.transmissions, [(0, 11_000, 12_500), (2, 23_000, 24_500)]);
 }
@@ -243,7 +243,7 @@ fn model() -> impl Strategy<Value = RouterModel> {
 
 /// Links of a packet's way.
 fn way(fabric: &Fabric, routes: &Routes, send: Send) -> Vec<u32> {
-    let mut packet = Packet::new(send.to, send.flits, 0, 0, 0);
+    let mut packet = FlitPacket::new(send.to, send.flits, 0, 0, 0);
     let mut at = fabric.node_of_rank(send.from);
     let mut links = vec![];
     while let Some(link) = routes.next(&mut packet, at).link {
@@ -255,7 +255,7 @@ fn way(fabric: &Fabric, routes: &Routes, send: Send) -> Vec<u32> {
 }
 
 fn conserves(fabric: &Fabric, model: &RouterModel, minimal: bool, links: (Picos, Picos), list: &[Send]) {
-    let kind = if minimal { Kind::Minimal } else { Kind::of(fabric) };
+    let kind = if minimal { RoutingKind::Minimal } else { RoutingKind::of(fabric) };
     let Ok(routes) = Routes::new(kind, fabric, &nodes(fabric), model.virtual_channels) else {
         return;
     };
@@ -286,7 +286,7 @@ fn conserves(fabric: &Fabric, model: &RouterModel, minimal: bool, links: (Picos,
         outcome.transmissions.iter().for_each(|&(link, start, end)| carried[link as usize] += end - start);
         assert_eq!(carried, expected);
     } else {
-        assert!(kind == Kind::Minimal, "dimension order cannot deadlock");
+        assert!(kind == RoutingKind::Minimal, "dimension order cannot deadlock");
         assert!(outcome.deadlock.unwrap().contains(" waits for "));
     }
 }
@@ -297,11 +297,11 @@ fn goes_on_alike(fabric: &Fabric, model: &RouterModel, links: (Picos, Picos), li
     let terminals = nodes(fabric);
     let all = |ps| vec![ps; fabric.links.len()];
     let network = || {
-        let routes = Routes::new(Kind::of(fabric), fabric, &terminals, model.virtual_channels).ok()?;
-        let mut network = Network::new(fabric, model, &all(links.0), &all(links.1), &terminals, 9, routes).unwrap();
+        let routes = Routes::new(RoutingKind::of(fabric), fabric, &terminals, model.virtual_channels).ok()?;
+        let mut network = FlitNetwork::new(fabric, model, &all(links.0), &all(links.1), &terminals, 9, routes).unwrap();
         for (send, tag) in list.iter().zip(0..) {
-            let packet = Packet::new(send.to, send.flits, tag, 0, send.cycle);
-            network.offer(send.from, Run { packet, count: 2 }, 0);
+            let packet = FlitPacket::new(send.to, send.flits, tag, 0, send.cycle);
+            network.offer(send.from, PacketRun { packet, count: 2 }, 0);
         }
         while let Some(cycle) = network.next_cycle().filter(|&cycle| cycle <= at) {
             network.advance(cycle);
@@ -314,7 +314,7 @@ fn goes_on_alike(fabric: &Fabric, model: &RouterModel, links: (Picos, Picos), li
     let mut now = at;
     loop {
         let mut states = [vec![], vec![]];
-        let route = |packet: &Packet| packet.route;
+        let route = |packet: &FlitPacket| packet.route;
         network.write_state(now, &route, &mut states[0]);
         late.write_state(now + by, &route, &mut states[1]);
         assert_eq!(states[0], states[1]);
@@ -326,7 +326,7 @@ fn goes_on_alike(fabric: &Fabric, model: &RouterModel, links: (Picos, Picos), li
         };
         network.advance(now);
         late.advance(now + by);
-        let tags = |network: &Network<Routes>| network.delivered.iter().map(|p| p.tag).collect::<Vec<u32>>();
+        let tags = |network: &FlitNetwork<Routes>| network.delivered.iter().map(|p| p.tag).collect::<Vec<u32>>();
         assert_eq!(tags(&network), tags(&late));
         assert_eq!(network.departed, late.departed);
         let shift = by * network.clock_ps();
@@ -378,26 +378,26 @@ fn a_ring_without_datelines_deadlocks_and_one_with_them_does_not() {
     let ring = Fabric::parse("ring:8").unwrap();
     // Everyone sends 16 flits three nodes on; each packet holds a link and wants the next.
     let list: Vec<Send> = (0..8).map(|rank| one(rank, (rank + 3) % 8, 16)).collect();
-    let stuck = send(&ring, &textbook(1, 2), Kind::Minimal, (CLOCK, 0), &list, false);
+    let stuck = send(&ring, &textbook(1, 2), RoutingKind::Minimal, (CLOCK, 0), &list, false);
     assert!(stuck.delivered.is_empty());
     let cycle = stuck.deadlock.unwrap();
     // The head waits for the link that its next node's own packet holds, and that one is blocked ahead.
     let part = "link 0->1 vc 0 waits for terminal 1 vc 0 waits for link 1->2 vc 0 waits for terminal 2 vc 0";
     assert!(cycle.contains(part), "{cycle}");
     assert!(cycle.contains("(16 buffers)"), "{cycle}");
-    let whole = send(&ring, &textbook(2, 2), Kind::Xy, (CLOCK, 0), &list, false);
+    let whole = send(&ring, &textbook(2, 2), RoutingKind::Xy, (CLOCK, 0), &list, false);
     assert!(whole.quiet);
 }
 
 #[test]
 fn synthetic_traffic_names_the_deadlock() {
     let mut experiment = Experiment { traffic: "tornado".into(), packet_flits: 16, ..Experiment::new(0.5) };
-    (experiment.routing, experiment.router) = (Some(Kind::Minimal), textbook(1, 1));
+    (experiment.routing, experiment.router) = (Some(RoutingKind::Minimal), textbook(1, 1));
     let ring = Fabric::parse("ring:8").unwrap();
     let error = experiment.run(&ring, 1, &mut |_| true).unwrap_err();
     assert_eq!(error.code, Code::Stalled);
     assert!(error.message.contains(" waits for "), "{}", error.message);
-    (experiment.routing, experiment.router) = (Some(Kind::Xy), textbook(2, 1));
+    (experiment.routing, experiment.router) = (Some(RoutingKind::Xy), textbook(2, 1));
     assert!(experiment.run(&ring, 1, &mut |_| true).is_ok());
 }
 
@@ -505,9 +505,9 @@ fn dimension_order_of_any_product() {
         group("fbfly:4x4", &[0, 2, 3, 12, 14, 15]),
         antiphon_model::fabric::rails::rails("mixed", &mixed).unwrap(),
     ] {
-        assert_eq!(Kind::of(&fabric), Kind::Xy);
+        assert_eq!(RoutingKind::of(&fabric), RoutingKind::Xy);
         let (product, places) = (fabric.product().unwrap(), fabric.product().unwrap().positions(fabric.nodes.len()));
-        for kind in [Kind::Xy, Kind::Yx] {
+        for kind in [RoutingKind::Xy, RoutingKind::Yx] {
             let routes = Routes::new(kind, &fabric, &nodes(&fabric), 2).unwrap();
             for (from, to) in (0..fabric.ranks() as u32).flat_map(|a| (0..fabric.ranks() as u32).map(move |b| (a, b))) {
                 let links = way(&fabric, &routes, Send { from, to, flits: 1, cycle: 0 });
@@ -531,8 +531,8 @@ fn dimension_order_of_any_product() {
     // Rows 0, 1 and 4, 5: the corners of the diagonal stay.
     assert_eq!(transpose, [0, 2, 1, 3]);
     let switched = Fabric::parse("switch:4").unwrap();
-    assert_eq!(Kind::of(&switched), Kind::Minimal);
-    assert!(Routes::new(Kind::Xy, &switched, &nodes(&switched), 2).is_err());
+    assert_eq!(RoutingKind::of(&switched), RoutingKind::Minimal);
+    assert!(Routes::new(RoutingKind::Xy, &switched, &nodes(&switched), 2).is_err());
 }
 
 #[test]
@@ -549,7 +549,7 @@ fn random_patterns_have_their_shares() {
 fn waits_are_geometric() {
     let mut random = Random::new(3, 0);
     for share in [1.0, 0.7, 0.3, 0.02, 1e-4] {
-        let waits = Waits::new(share);
+        let waits = GeometricWaits::new(share);
         let drawn: Vec<u64> = (0..40_000).map(|_| waits.draw(&mut random)).collect();
         // Mean (1 - p) / p with a standard deviation of sqrt(1 - p) / p; P(0) = p.
         let mean = drawn.iter().sum::<u64>() as f64 / 4e4;

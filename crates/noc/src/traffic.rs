@@ -1,4 +1,4 @@
-//! Synthetic traffic: who sends to whom, and when.
+//! Synthetic traffic: sources, destinations and times of packets.
 //!
 //! Patterns as in Dally and Towles, Principles and Practices of Interconnection Networks, section 3.2.
 
@@ -42,7 +42,7 @@ impl Pattern {
             ));
         }
         let product = fabric.product();
-        // The coordinates of every rank's destination from its own.
+        // Maps every rank's coordinates to those of its destination.
         let moved = |product: &Product, f: &dyn Fn(Vec<u32>) -> Vec<u32>| {
             let (ranks, mut list) = (product.ranks(fabric), vec![0; fabric.ranks()]);
             for (position, &rank) in (0..).zip(&ranks) {
@@ -77,40 +77,39 @@ impl Pattern {
             "bit-complement" => bits(&|rank, count| !rank & (((1u64 << count) - 1) as u32))?,
             "bit-reverse" => bits(&|rank, count| rank.reverse_bits().checked_shr(32 - count).unwrap_or(0))?,
             "shuffle" => bits(&|rank, count| (rank << 1 | rank >> (count - 1)) & (((1u64 << count) - 1) as u32))?,
-            "hotspot" => {
-                let (mut rank, mut share) = (ranks / 2, 0.1);
-                for option in options.split(',').filter(|option| !option.is_empty()) {
-                    let wrong = |why: &str| {
-                        Error::new(Code::BadSpec, format!("traffic hotspot: {why}, not '{}'", clip(option)))
-                    };
-                    let key = option.split_once('=').map(|(key, _)| key);
-                    let same = |other: &&str| other.split_once('=').map(|(key, _)| key) == key;
-                    if key.is_some() && options.split(',').filter(same).count() > 1 {
-                        return Err(wrong("every option is given once"));
-                    }
-                    match option.split_once('=') {
-                        Some(("rank", value)) => {
-                            rank = value
-                                .parse()
-                                .ok()
-                                .filter(|&rank| rank < ranks)
-                                .ok_or_else(|| wrong(&format!("rank is a rank from 0 to {}", ranks - 1)))?;
-                        }
-                        Some(("share", value)) => {
-                            let given = parse_decimal(value).filter(|share| (0.0..=1.0).contains(share));
-                            share = given.ok_or_else(|| wrong("share is a number from 0 to 1"))?;
-                        }
-                        _ => return Err(wrong("options are rank=N and share=X")),
-                    }
-                }
-                Pattern::Hotspot(rank, probability(share))
-            }
+            "hotspot" => Pattern::hotspot(options, ranks)?,
             _ => {
                 let hint = nearest(name, PATTERNS);
                 let what = format!("no traffic '{}'{hint}; known: {}", clip(name), PATTERNS.join(", "));
                 return Err(Error::new(Code::UnknownName, what));
             }
         })
+    }
+
+    /// A hotspot by its options `rank=N` and `share=X`, each at most once.
+    fn hotspot(options: &str, ranks: u32) -> Result<Pattern> {
+        let (mut rank, mut share) = (ranks / 2, 0.1);
+        for option in options.split(',').filter(|option| !option.is_empty()) {
+            let wrong =
+                |why: &str| Error::new(Code::BadSpec, format!("traffic hotspot: {why}, not '{}'", clip(option)));
+            let key = option.split_once('=').map(|(key, _)| key);
+            let same = |other: &&str| other.split_once('=').map(|(key, _)| key) == key;
+            if key.is_some() && options.split(',').filter(same).count() > 1 {
+                return Err(wrong("every option is given once"));
+            }
+            match option.split_once('=') {
+                Some(("rank", value)) => {
+                    let given = value.parse().ok().filter(|&rank| rank < ranks);
+                    rank = given.ok_or_else(|| wrong(&format!("rank is a rank from 0 to {}", ranks - 1)))?;
+                }
+                Some(("share", value)) => {
+                    let given = parse_decimal(value).filter(|share| (0.0..=1.0).contains(share));
+                    share = given.ok_or_else(|| wrong("share is a number from 0 to 1"))?;
+                }
+                _ => return Err(wrong("options are rank=N and share=X")),
+            }
+        }
+        Ok(Pattern::Hotspot(rank, probability(share)))
     }
 
     /// Share of the packets of `source` that go to `destination`.
@@ -150,16 +149,16 @@ pub fn probability(share: f64) -> u64 {
 
 /// Waits between events that happen in every cycle with the same probability, drawn in
 /// O(log 1/probability) instead of cycle by cycle.
-pub struct Waits {
+pub struct GeometricWaits {
     /// Probability of an event in 2^`levels` cycles; at least a half.
     any: u64,
     /// Of 2^(k + 1) cycles with an event, the probability of one in the first half.
     first_half: Vec<u64>,
 }
 
-impl Waits {
+impl GeometricWaits {
     /// For a probability above 0. Only the basic operations, which are exact alike on every machine.
-    pub fn new(share: f64) -> Waits {
+    pub fn new(share: f64) -> GeometricWaits {
         let mut any = share;
         let mut first_half = vec![];
         while any < 0.5 {
@@ -167,7 +166,7 @@ impl Waits {
             first_half.push(probability(any / twice));
             any = twice;
         }
-        Waits { any: probability(any), first_half }
+        GeometricWaits { any: probability(any), first_half }
     }
 
     /// Cycles without an event before the next one.

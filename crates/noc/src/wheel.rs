@@ -1,7 +1,7 @@
-//! Events by cycle: a wheel with a slot for every cycle of the near future, and what comes later by turns of the wheel.
+//! Events by cycle: a wheel with a slot for every cycle of the near future, and later events by turns of the wheel.
 //!
-//! Flits in unlimited output queues of slow links are told long before they arrive. In a heap they took a third of the
-//! time of a run (`cargo bench --bench flit -- flit-hops/multitree`); to go from a turn to its slots costs little.
+//! Arrivals from unlimited output queues of slow links are scheduled long before. In a heap they took a third of the
+//! time of a run (`cargo bench --bench flit -- flit-hops/multitree`); moving a turn to its slots costs little.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 const SLOTS: usize = 1 << 7;
 const MOST_SLOTS: usize = 1 << 14;
 
-/// What happens to whom.
+/// What happens, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Event {
+pub enum FlitEvent {
     /// A flit of a packet arrives in a buffer.
     Arrival(u32, u32),
     /// The last flit of a packet arrives at its terminal, on a virtual channel of the ejection port.
@@ -24,9 +24,9 @@ pub enum Event {
     Router(u32),
 }
 
-/// Events of one cycle, by what happens: handling one kind after the other is faster than any mixture.
+/// Events of one cycle, by kind: handling one kind after the other is faster than any mixture.
 #[derive(Default, Clone)]
-pub struct Events {
+pub struct FlitEvents {
     pub arrivals: Vec<(u32, u32)>,
     pub deliveries: Vec<(u32, u32)>,
     pub credits: Vec<u32>,
@@ -34,16 +34,16 @@ pub struct Events {
     pub routers: Vec<u32>,
 }
 
-impl Events {
+impl FlitEvents {
     // Inlined, the kind is known.
     #[inline(always)]
-    fn push(&mut self, event: Event) {
+    fn push(&mut self, event: FlitEvent) {
         match event {
-            Event::Arrival(buffer, packet) => self.arrivals.push((buffer, packet)),
-            Event::Delivery(vc, packet) => self.deliveries.push((vc, packet)),
-            Event::Credit(vc) => self.credits.push(vc),
-            Event::Terminal(terminal) => self.terminals.push(terminal),
-            Event::Router(router) => self.routers.push(router),
+            FlitEvent::Arrival(buffer, packet) => self.arrivals.push((buffer, packet)),
+            FlitEvent::Delivery(vc, packet) => self.deliveries.push((vc, packet)),
+            FlitEvent::Credit(vc) => self.credits.push(vc),
+            FlitEvent::Terminal(terminal) => self.terminals.push(terminal),
+            FlitEvent::Router(router) => self.routers.push(router),
         }
     }
 
@@ -62,40 +62,40 @@ impl Events {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = Event> {
-        fn of(list: &[u32], event: fn(u32) -> Event) -> impl Iterator<Item = Event> {
+    fn iter(&self) -> impl Iterator<Item = FlitEvent> {
+        fn of(list: &[u32], event: fn(u32) -> FlitEvent) -> impl Iterator<Item = FlitEvent> {
             list.iter().map(move |&id| event(id))
         }
-        let arrivals = self.arrivals.iter().map(|&(buffer, packet)| Event::Arrival(buffer, packet));
-        let deliveries = self.deliveries.iter().map(|&(vc, packet)| Event::Delivery(vc, packet));
-        (arrivals.chain(deliveries).chain(of(&self.credits, Event::Credit)))
-            .chain(of(&self.terminals, Event::Terminal))
-            .chain(of(&self.routers, Event::Router))
+        let arrivals = self.arrivals.iter().map(|&(buffer, packet)| FlitEvent::Arrival(buffer, packet));
+        let deliveries = self.deliveries.iter().map(|&(vc, packet)| FlitEvent::Delivery(vc, packet));
+        (arrivals.chain(deliveries).chain(of(&self.credits, FlitEvent::Credit)))
+            .chain(of(&self.terminals, FlitEvent::Terminal))
+            .chain(of(&self.routers, FlitEvent::Router))
     }
 }
 
 /// Events to come, in cycle order; of one cycle, in no particular order.
 pub struct Wheel {
-    slots: Box<[Events]>,
+    slots: Box<[FlitEvents]>,
     /// A bit for every slot that is not empty.
     occupied: Box<[u64]>,
-    /// What has no slot yet, by turns of the wheel; none of the turn of `now`.
-    far: BTreeMap<u64, Turn>,
+    /// Events without a slot yet, by turns of the wheel; none of the turn of `now`.
+    far: BTreeMap<u64, WheelTurn>,
     now: u64,
 }
 
 /// Events of one turn of the wheel: of as many cycles as there are slots.
-struct Turn {
+struct WheelTurn {
     /// The first of their cycles.
     first: u64,
-    events: Vec<(u64, Event)>,
+    events: Vec<(u64, FlitEvent)>,
 }
 
 impl Wheel {
     /// No events, at cycle 0; most will be at most `cycles` ahead.
     pub fn with_room(cycles: u64) -> Self {
         let slots = (cycles as usize).clamp(SLOTS, MOST_SLOTS).next_power_of_two();
-        let (slots, occupied) = (vec![Events::default(); slots].into(), vec![0; slots.div_ceil(64)].into());
+        let (slots, occupied) = (vec![FlitEvents::default(); slots].into(), vec![0; slots.div_ceil(64)].into());
         Wheel { slots, occupied, far: BTreeMap::new(), now: 0 }
     }
 
@@ -116,7 +116,7 @@ impl Wheel {
 
     /// Adds an event at a cycle that has not been taken yet.
     #[inline(always)]
-    pub fn push(&mut self, cycle: u64, event: Event) {
+    pub fn push(&mut self, cycle: u64, event: FlitEvent) {
         debug_assert!(cycle >= self.now);
         if cycle - self.now >= self.slots.len() as u64 {
             return self.push_far(cycle, event);
@@ -125,15 +125,15 @@ impl Wheel {
     }
 
     #[inline(always)]
-    fn push_near(&mut self, cycle: u64, event: Event) {
+    fn push_near(&mut self, cycle: u64, event: FlitEvent) {
         let slot = self.slot(cycle);
         self.slots[slot].push(event);
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
     #[cold]
-    fn push_far(&mut self, cycle: u64, event: Event) {
-        let turn = self.far.entry(self.turn(cycle)).or_insert(Turn { first: cycle, events: vec![] });
+    fn push_far(&mut self, cycle: u64, event: FlitEvent) {
+        let turn = self.far.entry(self.turn(cycle)).or_insert(WheelTurn { first: cycle, events: vec![] });
         turn.first = turn.first.min(cycle);
         turn.events.push((cycle, event));
     }
@@ -160,7 +160,7 @@ impl Wheel {
     }
 
     /// Moves all events of `cycle`, the next one with any, into `events`.
-    pub fn take(&mut self, cycle: u64, events: &mut Events) {
+    pub fn take(&mut self, cycle: u64, events: &mut FlitEvents) {
         self.now = cycle;
         // From here on a whole turn has slots.
         if let Some(turn) = self.far.remove(&self.turn(cycle)) {
@@ -173,7 +173,7 @@ impl Wheel {
     }
 
     /// All events to come, in no particular order.
-    pub fn pending(&self) -> impl Iterator<Item = (u64, Event)> {
+    pub fn pending(&self) -> impl Iterator<Item = (u64, FlitEvent)> {
         let start = self.slot(self.now);
         let near = (0..self.slots.len()).flat_map(move |distance| {
             let slot = &self.slots[(start + distance) % self.slots.len()];
@@ -205,14 +205,14 @@ mod tests {
         let cycles = [3, 70, 127, 128, 1_000];
         for by in [0, 1, 57, 128, 12_345] {
             let mut wheel = Wheel::new();
-            cycles.iter().for_each(|&cycle| wheel.push(cycle, Event::Router(cycle as u32)));
+            cycles.iter().for_each(|&cycle| wheel.push(cycle, FlitEvent::Router(cycle as u32)));
             wheel.delay(by);
             let mut pending: Vec<_> = wheel.pending().collect();
             pending.sort_unstable();
-            assert_eq!(pending, cycles.map(|cycle| (cycle + by, Event::Router(cycle as u32))));
+            assert_eq!(pending, cycles.map(|cycle| (cycle + by, FlitEvent::Router(cycle as u32))));
             for cycle in cycles {
                 assert_eq!(wheel.next_cycle(), Some(cycle + by));
-                wheel.take(cycle + by, &mut Events::default());
+                wheel.take(cycle + by, &mut FlitEvents::default());
             }
         }
     }
@@ -227,9 +227,9 @@ mod tests {
                 let next = cycles.first().copied();
                 prop_assert_eq!(wheel.next_cycle(), next.map(|cycle| cycle + by));
                 let Some(next) = next else { return Ok(None) };
-                let mut events = Events::default();
+                let mut events = FlitEvents::default();
                 wheel.take(next + by, &mut events);
-                prop_assert!(events.iter().all(|event| event == Event::Router(next as u32)));
+                prop_assert!(events.iter().all(|event| event == FlitEvent::Router(next as u32)));
                 prop_assert_eq!(events.len(), cycles.iter().take_while(|&&cycle| cycle == next).count());
                 cycles.retain(|&cycle| cycle > next);
                 Ok(Some(next))
@@ -237,7 +237,7 @@ mod tests {
             for step in steps {
                 match step {
                     Some(ahead) => {
-                        wheel.push(now + ahead, Event::Router((now + ahead) as u32));
+                        wheel.push(now + ahead, FlitEvent::Router((now + ahead) as u32));
                         cycles.push(now + ahead);
                     }
                     None => now = take(&mut wheel, &mut cycles, 0)?.unwrap_or(now),
@@ -253,16 +253,16 @@ mod tests {
         let mut wheel = Wheel::new();
         let cycles = [5, 5_000, 4_095, 64, 63, 0, 12_345, 4_096, 8_191, 5];
         for (i, &cycle) in cycles.iter().enumerate() {
-            wheel.push(cycle, Event::Router(i as u32));
+            wheel.push(cycle, FlitEvent::Router(i as u32));
         }
-        let (mut seen, mut events) = (vec![], Events::default());
+        let (mut seen, mut events) = (vec![], FlitEvents::default());
         while let Some(cycle) = wheel.next_cycle() {
             wheel.take(cycle, &mut events);
-            let right = |e: Event| !matches!(e, Event::Router(i) if cycles[i as usize] != cycle);
+            let right = |e: FlitEvent| !matches!(e, FlitEvent::Router(i) if cycles[i as usize] != cycle);
             assert!(events.iter().all(right));
             seen.extend(events.iter().map(|_| cycle));
             if cycle == 63 {
-                wheel.push(63 + 4_095, Event::Terminal(0));
+                wheel.push(63 + 4_095, FlitEvent::Terminal(0));
 
                 assert_eq!(wheel.next_cycle(), Some(64));
             }

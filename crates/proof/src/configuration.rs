@@ -1,4 +1,4 @@
-//! A schedule uses what its fabric is configured to, and wires and ports allow that.
+//! A schedule uses only links of its configurations, and wires and ports allow these.
 
 use super::text;
 use antiphon_base::error::Result;
@@ -50,7 +50,7 @@ fn check_links(configured: &Configured, links: Vec<&Link>) -> Result<()> {
     let aries = &configured.aries;
     let [rows, columns] = aries.sizes;
     let place = |node: u32| [node / columns, node % columns];
-    // Along the first dimension, with a greater position, then a smaller one; along the second so.
+    // The dimension along which a link leads, and whether to a greater position.
     let way = |link: &Link| {
         let (from, to) = (place(link.from), place(link.to));
         let dimension = usize::from(from[0] == to[0]);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     proptest! {
-        /// Random segments: what is configured is what the verifier counts, and algorithms run on it.
+        /// Random segments: the verifier counts the links that are configured, and algorithms run on them.
         #[test]
         fn configurations_and_counts_agree(
             sizes in [2u32..6, 2u32..6],

@@ -9,7 +9,7 @@ use num_integer::{ExtendedGcd, Integer};
 
 /// The slots in which one transfer uses each link of its route: `start + k * stride` for `k < count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Use {
+struct LinkUse {
     phase: u32,
     stride: u64,
     /// `start` modulo `stride`: uses of equal stride meet only if it is equal.
@@ -19,13 +19,13 @@ struct Use {
     transfer: TransferId,
 }
 
-impl Use {
-    fn of(schedule: &Schedule, id: TransferId) -> Use {
+impl LinkUse {
+    fn of(schedule: &Schedule, id: TransferId) -> LinkUse {
         let transfer = &schedule.transfers[id as usize];
         let lane = &schedule.lanes[transfer.payload.first() as usize];
         let stride = if lane.chunks > 1 { lane.stride as u64 } else { 1 };
         let start = transfer.step as u64;
-        Use { phase: transfer.phase, stride, residue: start % stride, start, count: lane.chunks, transfer: id }
+        LinkUse { phase: transfer.phase, stride, residue: start % stride, start, count: lane.chunks, transfer: id }
     }
 
     fn last(&self) -> u128 {
@@ -41,7 +41,7 @@ impl Use {
 pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
     let channels = schedule.channels(fabric);
     let transfers = || (0..).zip(interruptible(&schedule.transfers));
-    // Those of channel `c` are `users[ends[c - 1]..ends[c]]`, when all are there.
+    // Users of channel `c` are `users[ends[c - 1]..ends[c]]`, when all are there.
     let mut ends = vec![0; fabric.links.len() + 1];
     let mut count = |&link: &LinkId| ends[channels.first_of(link) as usize + 1] += 1;
     transfers().for_each(|(_, transfer)| transfer.route.iter().for_each(&mut count));
@@ -54,11 +54,11 @@ pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
             *end += 1;
         }
     }
-    // Of one link at a time: a use is large.
+    // One link at a time: a use is large.
     let (mut uses, mut start) = (Vec::new(), 0);
     for (number, &end) in (0..).zip(&ends[..fabric.links.len()]) {
         uses.clear();
-        uses.extend(interruptible(&users[start..end]).map(|&id| Use::of(schedule, id)));
+        uses.extend(interruptible(&users[start..end]).map(|&id| LinkUse::of(schedule, id)));
         start = end;
         uses.sort_unstable();
         let meeting = uses.chunk_by(|a, b| a.phase == b.phase).find_map(first_meeting);
@@ -78,14 +78,14 @@ pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
 }
 
 /// A slot that two of the uses of one link in one phase share. `uses` is sorted.
-fn first_meeting(uses: &[Use]) -> Option<(u128, Use, Use)> {
+fn first_meeting(uses: &[LinkUse]) -> Option<(u128, LinkUse, LinkUse)> {
     for class in uses.chunk_by(|a, b| (a.stride, a.residue) == (b.stride, b.residue)) {
         // Sorted by start: if any two overlap, two neighbours do.
         if let Some(pair) = class.windows(2).find(|pair| pair[1].start as u128 <= pair[0].last()) {
             return Some((pair[1].start as u128, pair[0], pair[1]));
         }
     }
-    let strides: Vec<&[Use]> = uses.chunk_by(|a, b| a.stride == b.stride).collect();
+    let strides: Vec<&[LinkUse]> = uses.chunk_by(|a, b| a.stride == b.stride).collect();
     for (i, few) in strides.iter().enumerate() {
         for a in *few {
             for b in strides[i + 1..].iter().copied().flatten() {
@@ -99,7 +99,7 @@ fn first_meeting(uses: &[Use]) -> Option<(u128, Use, Use)> {
 }
 
 /// The first slot two uses share: the Chinese remainder theorem on their strides.
-fn meeting(a: &Use, b: &Use) -> Option<u128> {
+fn meeting(a: &LinkUse, b: &LinkUse) -> Option<u128> {
     let (low, high) = (a.start.max(b.start) as i128, a.last().min(b.last()) as i128);
     if low > high {
         return None;
@@ -149,8 +149,14 @@ mod tests {
 
     #[test]
     fn extreme_slots_do_not_overflow() {
-        let extreme =
-            |start, stride: u64, count| Use { phase: 0, stride, residue: start % stride, start, count, transfer: 0 };
+        let extreme = |start, stride: u64, count| LinkUse {
+            phase: 0,
+            stride,
+            residue: start % stride,
+            start,
+            count,
+            transfer: 0,
+        };
         let max = u32::MAX as u64;
         let (a, b) = (extreme(max, max, 1 << 40), extreme(0, max - 1, 1 << 40));
         assert!(meeting(&a, &b).is_some());
@@ -159,17 +165,17 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_trying_all(picks in prop::collection::vec((0u64..20, 1u64..7, 1u64..6), 2..5)) {
-            let mut uses: Vec<Use> = picks
+            let mut uses: Vec<LinkUse> = picks
                 .iter()
                 .enumerate()
                 .map(|(id, &(start, stride, count))| {
                     let stride = if count > 1 { stride } else { 1 };
-                    Use { phase: 0, stride, residue: start % stride, start, count, transfer: id as u32 }
+                    LinkUse { phase: 0, stride, residue: start % stride, start, count, transfer: id as u32 }
                 })
                 .collect();
             uses.sort_unstable();
-            let slots = |u: &Use| -> Vec<u128> { (0..u.count).map(|k| (u.start + k * u.stride) as u128).collect() };
-            let meets = |a: &Use, b: &Use| slots(a).into_iter().find(|slot| slots(b).contains(slot));
+            let slots = |u: &LinkUse| -> Vec<u128> { (0..u.count).map(|k| (u.start + k * u.stride) as u128).collect() };
+            let meets = |a: &LinkUse, b: &LinkUse| slots(a).into_iter().find(|slot| slots(b).contains(slot));
             let any = uses.iter().enumerate().any(|(i, a)| uses[i + 1..].iter().any(|b| meets(a, b).is_some()));
             let found = first_meeting(&uses);
             prop_assert_eq!(found.is_some(), any);

@@ -12,8 +12,8 @@ use antiphon_model::schedule::{Held, Op, Schedule, TransferId, Turn};
 use fixedbitset::FixedBitSet;
 use std::collections::BTreeMap;
 
-/// Follows every lane with data. `followed` is told of each, with the copies in it that bring a rank what it has already, in
-/// schedule order.
+/// Follows every lane with data. `followed` is called with each lane and its copies that bring a rank data it already
+/// has, in schedule order.
 ///
 /// Complexity: O(lane transfers * ranks / 64) for reducing collectives, O(lane transfers)
 /// otherwise, and O(lanes * ranks that need them).
@@ -66,7 +66,7 @@ struct Holdings<'a> {
     /// what it touches.
     written_by: Vec<Option<TransferId>>,
     touched: Vec<u32>,
-    /// What transfers that are held at their receivers bring.
+    /// The sets that transfers held at their receivers bring.
     under_way: BTreeMap<TransferId, FixedBitSet>,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Holdings<'a> {
                 }
             }
             (true, false) => drop(self.under_way.insert(id, self.sets[from].clone())),
-            // It brings what its sender had then.
+            // It brings what its sender held when it was sent.
             (false, _) => {
                 let sent = self.under_way.remove(&id).expect("it was read before");
                 let own = std::mem::replace(&mut self.sets[from], sent);
@@ -197,7 +197,7 @@ impl<'a> Holdings<'a> {
             to.clone_from(from);
             return Ok(repeats);
         }
-        // Whether they meet is told many times as fast as where.
+        // Testing for intersection is much faster than finding the common element, so test first.
         if !from.is_disjoint(to)
             && let Some(rank) = from.intersection(to).next()
         {
@@ -235,7 +235,7 @@ impl<'a> Holdings<'a> {
     }
 }
 
-/// Where what a rank had at the start has gone within a lane, followed once more for a counter-example.
+/// The way of a rank's initial data within a lane, followed once more for a counter-example.
 struct Trail<'a> {
     schedule: &'a Schedule,
     of: u32,
@@ -243,7 +243,7 @@ struct Trail<'a> {
     /// The transfer with which it came to each rank last, and the one that overwrote it there since.
     came: Vec<Option<TransferId>>,
     gone: Vec<Option<TransferId>>,
-    /// Where it came last.
+    /// The rank that it came to last.
     last: u32,
 }
 
@@ -266,7 +266,7 @@ impl<'a> Trail<'a> {
         trail
     }
 
-    /// Why a rank does not hold it: what overwrote it, there or where it came last, or who does not send it on.
+    /// Why a rank does not hold it: something overwrote it, there or where it came last, or nobody sends it on.
     fn why_not_at(&self, rank: u32) -> String {
         let at = if self.gone[rank as usize].is_some() { rank } else { self.last };
         let what = if self.schedule.collective.kind.reduces() { "contribution" } else { "data" };

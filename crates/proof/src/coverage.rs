@@ -2,6 +2,7 @@
 
 use super::{participation, text};
 use antiphon_base::error::Result;
+use antiphon_base::units::Bytes;
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::Schedule;
 
@@ -22,17 +23,21 @@ pub fn check(schedule: &Schedule) -> Result<()> {
     if kind.rooted() && !takes_part[root as usize] {
         return text::not_proven(format!("rank {root} is the root, but excluded"));
     }
-    let data = schedule.data();
+    check_tiles(schedule, &participants, tiles(schedule, &participants)?)
+}
+
+/// (source whose buffer it is, offset, lane) of every lane with data, each within the shard of its rank.
+fn tiles(schedule: &Schedule, participants: &[u32]) -> Result<Vec<(u32, Bytes, usize)>> {
+    let (kind, data) = (schedule.collective.kind, schedule.data());
     let part = |source: u32, rank: u32| {
         let index = participants.binary_search(&rank).ok()?;
         let (start, length) = data.part(participants.len(), source as usize, index);
         Some(start..start + length)
     };
-    // (source whose buffer it is, offset, lane) of every lane with data.
     let mut tiles = Vec::with_capacity(schedule.lanes.len());
     for (id, lane) in schedule.lanes.iter().enumerate().filter(|(_, lane)| lane.bytes > 0) {
         let buffer = if kind == Kind::AllToAll { lane.source } else { 0 };
-        if kind == Kind::AllToAll && !takes_part[buffer as usize] {
+        if kind == Kind::AllToAll && participants.binary_search(&buffer).is_err() {
             return text::not_proven(format!("{}: its source rank {buffer} is excluded", text::lane(schedule, id)));
         }
         let holder = match kind {
@@ -52,13 +57,15 @@ pub fn check(schedule: &Schedule) -> Result<()> {
         tiles.push((buffer, lane.offset, id));
     }
     tiles.sort_unstable();
+    Ok(tiles)
+}
+
+/// Checks that sorted tiles cover every buffer without gaps or overlaps.
+fn check_tiles(schedule: &Schedule, participants: &[u32], tiles: Vec<(u32, Bytes, usize)>) -> Result<()> {
+    let is_all_to_all = schedule.collective.kind == Kind::AllToAll;
     let mut tiles = tiles.into_iter().peekable();
-    let buffers = if kind == Kind::AllToAll { &participants[..] } else { &[0] };
-    for &buffer in buffers {
-        let whose = match kind {
-            Kind::AllToAll => format!(" of rank {buffer}'s buffer"),
-            _ => String::new(),
-        };
+    for &buffer in if is_all_to_all { participants } else { &[0] } {
+        let whose = if is_all_to_all { format!(" of rank {buffer}'s buffer") } else { String::new() };
         let mut covered = 0;
         while let Some((_, offset, id)) = tiles.next_if(|tile| tile.0 == buffer) {
             if offset > covered {
@@ -72,7 +79,7 @@ pub fn check(schedule: &Schedule) -> Result<()> {
             }
             covered = offset + schedule.lanes[id].bytes;
         }
-        let end = data.buffer(buffer as usize);
+        let end = schedule.data().buffer(buffer as usize);
         if covered < end {
             return text::not_proven(format!("bytes {covered}..{end}{whose} are in no lane"));
         }

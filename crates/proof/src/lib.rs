@@ -38,12 +38,12 @@ pub struct Proof {
     pub lanes: u64,
     /// Transfers followed.
     pub transfers: u64,
-    /// Of an assumed schedule: what keeps it from being proven, in one line; empty otherwise.
+    /// Why an assumed schedule is not proven, in one line; empty otherwise.
     pub gaps: String,
 }
 
 impl Proof {
-    /// That of a schedule which is complete.
+    /// The proof of a complete schedule.
     fn of(schedule: &Schedule) -> Proof {
         Proof {
             complete: true,
@@ -80,8 +80,7 @@ pub fn verify(fabric: &Fabric, schedule: &Schedule) -> Result<Proof> {
     verify_watched(fabric, schedule, Watch::default())
 }
 
-/// Proves all of a schedule but that its routes and configurations are those of a fabric: what a program that runs it
-/// rests on.
+/// Proves all of a schedule but its routes and configurations, which need a fabric. Programs that run it rest on this.
 ///
 /// # Errors
 /// As [`Schedule::check_alone`] and [`verify`].
@@ -100,11 +99,11 @@ pub fn verify_watched(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Res
     verify_claims(fabric, schedule, watch)
 }
 
-/// A schedule that can be run, and is to be timed though nobody knows that it computes its collective: an incomplete proof
-/// that says why there is none, or the proof if there is one.
+/// Proves that a schedule can run to its end, for schedules that are timed though they may not compute their collective.
+/// Returns their proof if there is one, else an incomplete proof that says why not.
 ///
 /// # Errors
-/// As [`Schedule::check`]; [`Code::NotProven`] for wrong routes and for what could deadlock; [`Code::Interrupted`].
+/// As [`Schedule::check`]; [`Code::NotProven`] for wrong routes and possible deadlocks; [`Code::Interrupted`].
 pub fn assume(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<Proof> {
     verify_run(fabric, schedule, watch)?;
     match verify_claims(fabric, schedule, watch) {
@@ -115,7 +114,7 @@ pub fn assume(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<Proo
     }
 }
 
-/// That it can be run to its end.
+/// Checks that it can run to its end.
 fn verify_run(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<()> {
     schedule.check(fabric)?;
     routes::check(fabric, schedule)?;
@@ -123,7 +122,7 @@ fn verify_run(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<()> 
     order::check(schedule, watch)
 }
 
-/// That it then has done what it claims.
+/// Checks that it has then done what it claims.
 fn verify_claims(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<Proof> {
     let proof = verify_data(schedule, watch)?;
     if schedule.conflict_free {
@@ -135,7 +134,7 @@ fn verify_claims(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<P
 fn verify_data(schedule: &Schedule, watch: Watch) -> Result<Proof> {
     coverage::check(schedule)?;
     let by_lane = schedule.transfers_by_lane();
-    // Of each lane as soon as it has been followed, while its transfers are in the cache.
+    // A lane is checked for races as soon as it has been followed, while its transfers are in the cache.
     let (mut races, mut race) = (Races::new(schedule), Ok(()));
     contributions::check(schedule, &by_lane, watch, &mut |lane, repeats| {
         if race.is_ok() {
@@ -214,7 +213,7 @@ mod tests {
         assert_eq!(verify(&fabric, &schedule).unwrap().lanes, 256);
     }
 
-    /// What moves no bytes can do no harm.
+    /// Transfers without bytes can do no harm.
     #[test]
     fn transfers_of_empty_lanes_are_of_no_concern() {
         let (fabric, mut ring) = ring_all_reduce(4, 64, 1);
@@ -241,7 +240,7 @@ mod tests {
         assert!(verify(&fabric, &ring).is_err());
     }
 
-    /// A rank that takes no part keeps out of it: what it holds is neither used nor compared.
+    /// The data of an excluded rank are neither used nor compared.
     #[test]
     fn an_all_to_all_without_its_last_rank() {
         let fabric = ring_fabric(3);

@@ -1,15 +1,15 @@
-//! Soundness: whatever is done to a correct schedule, it is either refused or still runs right.
+//! Soundness: a mutated schedule is either refused or still runs right.
 
 use super::fixtures::*;
 use super::verify;
 use antiphon_model::fabric::{Fabric, Router};
-use antiphon_model::schedule::{Builder, Dependency, Event, Op, Schedule};
+use antiphon_model::schedule::{Builder, Dependency, Event, Op, Schedule, Transfer};
 #[cfg(test)] // as all of this file; this may import what the rest must not
 use antiphon_run::check_by_execution;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// What is done to a schedule.
+/// One change of a schedule.
 #[derive(Debug, Clone)]
 enum Mutation {
     Delete(Index),
@@ -62,84 +62,10 @@ fn mutation() -> impl Strategy<Value = Mutation> {
 }
 
 fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
-    let count = schedule.transfers.len();
-    if count == 0 {
+    if schedule.transfers.is_empty() {
         return;
     }
-    let transfers = &mut schedule.transfers;
     match mutation {
-        Mutation::Delete(index) => {
-            let gone = index.index(count) as u32;
-            transfers.remove(gone as usize);
-            for transfer in transfers {
-                transfer.start_after.retain(|other| other.transfer() != gone);
-                transfer.apply_after.retain(|other| other.transfer() != gone);
-                let all = transfer.start_after.iter_mut().chain(&mut transfer.apply_after);
-                let later = all.filter(|other| other.transfer() > gone);
-                later.for_each(|other| *other = other.of(other.transfer() - 1));
-            }
-        }
-        Mutation::Duplicate(index, step) => {
-            let mut copy = transfers[index.index(count)].clone();
-            copy.step += step;
-            transfers.push(copy);
-        }
-        Mutation::FlipOp(index) => {
-            let op = &mut transfers[index.index(count)].op;
-            *op = if *op == Op::Copy { Op::Reduce } else { Op::Copy };
-        }
-        Mutation::MoveFrom(index, rank) => transfers[index.index(count)].from = *rank,
-        Mutation::MoveTo(index, rank) => transfers[index.index(count)].to = *rank,
-        Mutation::MoveLane(index, lane) => transfers[index.index(count)].payload = (*lane).into(),
-        Mutation::DropDependency(index, which) => {
-            let after = &mut transfers[index.index(count)].start_after;
-            if !after.is_empty() {
-                after.remove(which.index(after.len()));
-            }
-        }
-        Mutation::DropHold(index, which) => {
-            // Of those that have any.
-            let mut held: Vec<_> = transfers.iter_mut().filter(|transfer| !transfer.apply_after.is_empty()).collect();
-            if !held.is_empty() {
-                let at = index.index(held.len());
-                let after = &mut held[at].apply_after;
-                after.remove(which.index(after.len()));
-            }
-        }
-        Mutation::Event(index, which) => {
-            let transfer = &mut transfers[index.index(count)];
-            let mut all: Vec<_> = transfer.start_after.iter_mut().chain(&mut transfer.apply_after).collect();
-            if !all.is_empty() {
-                let at = which.index(all.len());
-                let event = if all[at].event() == Event::Sent { Event::Applied } else { Event::Sent };
-                *all[at] = Dependency::new(all[at].transfer(), event).lagging(all[at].lag());
-            }
-        }
-        Mutation::Lag(index, which, lag) => {
-            let transfer = &mut transfers[index.index(count)];
-            let mut all: Vec<_> = transfer.start_after.iter_mut().chain(&mut transfer.apply_after).collect();
-            if !all.is_empty() {
-                let at = which.index(all.len());
-                *all[at] = all[at].lagging(*lag);
-            }
-        }
-        Mutation::Hold(index, which) => {
-            let transfer = &mut transfers[index.index(count)];
-            if !transfer.start_after.is_empty() {
-                let at = which.index(transfer.start_after.len());
-                let dependency = transfer.start_after.remove(at);
-                transfer.apply_after.push(dependency);
-            }
-        }
-        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.start_after.reverse()),
-        Mutation::SwapSteps(one, other) => {
-            let (one, other) = (one.index(count), other.index(count));
-            (transfers[one].step, transfers[other].step) = (transfers[other].step, transfers[one].step);
-        }
-        Mutation::SwapPhases(one, other) => {
-            let (one, other) = (one.index(count), other.index(count));
-            (transfers[one].phase, transfers[other].phase) = (transfers[other].phase, transfers[one].phase);
-        }
         Mutation::SwapLaneRanks(one, other) => {
             let lanes = &mut schedule.lanes;
             let (one, other) = (one.index(lanes.len()), other.index(lanes.len()));
@@ -160,10 +86,99 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
                 *schedule = rebuilt;
             }
         }
+        _ => apply_to_transfers(&mut schedule.transfers, mutation),
     }
 }
 
-/// Routes are mended, so that mutations reach the checks behind them.
+/// A change of transfers, of which there is one at least.
+fn apply_to_transfers(transfers: &mut Vec<Transfer>, mutation: &Mutation) {
+    let count = transfers.len();
+    match mutation {
+        Mutation::Delete(index) => delete(transfers, index.index(count)),
+        Mutation::Duplicate(index, step) => {
+            let mut copy = transfers[index.index(count)].clone();
+            copy.step += step;
+            transfers.push(copy);
+        }
+        Mutation::FlipOp(index) => {
+            let op = &mut transfers[index.index(count)].op;
+            *op = if *op == Op::Copy { Op::Reduce } else { Op::Copy };
+        }
+        Mutation::MoveFrom(index, rank) => transfers[index.index(count)].from = *rank,
+        Mutation::MoveTo(index, rank) => transfers[index.index(count)].to = *rank,
+        Mutation::MoveLane(index, lane) => transfers[index.index(count)].payload = (*lane).into(),
+        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.start_after.reverse()),
+        Mutation::SwapSteps(one, other) => {
+            let (one, other) = (one.index(count), other.index(count));
+            (transfers[one].step, transfers[other].step) = (transfers[other].step, transfers[one].step);
+        }
+        Mutation::SwapPhases(one, other) => {
+            let (one, other) = (one.index(count), other.index(count));
+            (transfers[one].phase, transfers[other].phase) = (transfers[other].phase, transfers[one].phase);
+        }
+        _ => apply_to_dependencies(transfers, mutation),
+    }
+}
+
+fn delete(transfers: &mut Vec<Transfer>, gone: usize) {
+    transfers.remove(gone);
+    let gone = gone as u32;
+    for transfer in transfers {
+        transfer.start_after.retain(|other| other.transfer() != gone);
+        transfer.apply_after.retain(|other| other.transfer() != gone);
+        let all = transfer.start_after.iter_mut().chain(&mut transfer.apply_after);
+        let later = all.filter(|other| other.transfer() > gone);
+        later.for_each(|other| *other = other.of(other.transfer() - 1));
+    }
+}
+
+/// A change of a dependency, if the transfer that it names has any.
+fn apply_to_dependencies(transfers: &mut [Transfer], mutation: &Mutation) {
+    let count = transfers.len();
+    match mutation {
+        Mutation::DropDependency(index, which) => {
+            let after = &mut transfers[index.index(count)].start_after;
+            if !after.is_empty() {
+                after.remove(which.index(after.len()));
+            }
+        }
+        Mutation::DropHold(index, which) => {
+            // The index counts only transfers that are held.
+            let mut held: Vec<_> = transfers.iter_mut().filter(|transfer| !transfer.apply_after.is_empty()).collect();
+            if !held.is_empty() {
+                let at = index.index(held.len());
+                let after = &mut held[at].apply_after;
+                after.remove(which.index(after.len()));
+            }
+        }
+        Mutation::Event(index, which) | Mutation::Lag(index, which, _) => {
+            let transfer = &mut transfers[index.index(count)];
+            let mut all: Vec<_> = transfer.start_after.iter_mut().chain(&mut transfer.apply_after).collect();
+            if !all.is_empty() {
+                let at = which.index(all.len());
+                let dependency = &mut *all[at];
+                *dependency = match mutation {
+                    Mutation::Lag(.., lag) => dependency.lagging(*lag),
+                    _ => {
+                        let event = if dependency.event() == Event::Sent { Event::Applied } else { Event::Sent };
+                        Dependency::new(dependency.transfer(), event).lagging(dependency.lag())
+                    }
+                };
+            }
+        }
+        Mutation::Hold(index, which) => {
+            let transfer = &mut transfers[index.index(count)];
+            if !transfer.start_after.is_empty() {
+                let at = which.index(transfer.start_after.len());
+                let dependency = transfer.start_after.remove(at);
+                transfer.apply_after.push(dependency);
+            }
+        }
+        _ => unreachable!("it changes no dependency"),
+    }
+}
+
+/// Mends routes, so that mutations reach the checks behind them.
 fn mend_routes(fabric: &Fabric, schedule: &mut Schedule) {
     let mut router = Router::new(fabric);
     for transfer in &mut schedule.transfers {

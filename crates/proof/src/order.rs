@@ -5,8 +5,8 @@
 //! can always move: what it waits for, at its sender or at its receiver, is delivered, and it is next on
 //! every link it needs. A message held at its receiver keeps no link and no reduction from others.
 //!
-//! So it may be held until a later one is sent, of the same phase and stride: that one still only needs what is before itself, if
-//! whatever waits for the held one to be applied is later than both.
+//! So it may be held until a later one of the same phase and stride is sent. That one still only needs messages before
+//! itself, if all that wait for the held one to be applied are later than both.
 
 use super::text;
 use antiphon_base::error::Result;
@@ -21,17 +21,18 @@ use antiphon_model::schedule::{Event, Held, Schedule, Transfer, TransferId};
 /// served later.
 pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     let (mut late, held) = (None, Held::of(schedule));
-    // A dependency looks at one of these, which are close together.
-    let places: Vec<Place> = schedule.transfers.iter().map(|transfer| Place::of(schedule, transfer)).collect();
+    // A dependency reads only these, which lie close together.
+    let slots: Vec<ServiceSlot> =
+        schedule.transfers.iter().map(|transfer| ServiceSlot::of(schedule, transfer)).collect();
     for (id, transfer) in interruptible(&schedule.transfers).enumerate() {
         watch.at(id, schedule.transfers.len())?;
-        let own = places[id];
+        let own = slots[id];
         let id = id as TransferId;
         let starts = transfer.start_after.iter().map(|&other| (other, transfer.from, "waits"));
         let applies = transfer.apply_after.iter().map(|&other| (other, transfer.to, "waits at its receiver"));
         for (at, (dependency, rank, waits)) in starts.chain(applies).enumerate() {
             let other = dependency.transfer();
-            let needed = places[other as usize];
+            let needed = slots[other as usize];
             let fail = |why: String| {
                 let (waiting, other) = (text::transfer(schedule, id), text::transfer(schedule, other));
                 text::not_proven(format!("{waiting} {waits} for {other}, {why}"))
@@ -45,14 +46,13 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
                 return fail("which has another number of chunks".into());
             }
             let applied = dependency.event() == Event::Applied;
-            // What is applied, is so behind what it is held for.
+            // A held message is applied after the one it is held for.
             let until = held.until(other).filter(|_| applied).unwrap_or(other);
             let may_be_later = !applied
                 && at >= transfer.start_after.len()
                 && dependency.lag() == 0
                 && (needed.phase, needed.stride) == (own.phase, own.stride);
-            let before =
-                |other: TransferId| served_before((places[other as usize], other), (own, id), dependency.lag());
+            let before = |other: TransferId| served_before((slots[other as usize], other), (own, id), dependency.lag());
             if late.is_none() && !may_be_later && !(before(other) && before(until)) {
                 late = Some(fail("which the order of service puts later".into()));
             }
@@ -77,9 +77,9 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     }
 }
 
-/// Between whom a transfer is, and when its chunks are served.
+/// The ranks of a transfer, and when its chunks are served.
 #[derive(Clone, Copy)]
-struct Place {
+struct ServiceSlot {
     from: u32,
     to: u32,
     phase: u32,
@@ -88,18 +88,18 @@ struct Place {
     chunks: u64,
 }
 
-impl Place {
-    fn of(schedule: &Schedule, &Transfer { from, to, phase, step, ref payload, .. }: &Transfer) -> Place {
+impl ServiceSlot {
+    fn of(schedule: &Schedule, &Transfer { from, to, phase, step, ref payload, .. }: &Transfer) -> ServiceSlot {
         let lane = &schedule.lanes[payload.first() as usize];
-        Place { from, to, phase, step, stride: lane.stride, chunks: lane.chunks }
+        ServiceSlot { from, to, phase, step, stride: lane.stride, chunks: lane.chunks }
     }
 }
 
 /// Whether chunk `k - lag` of `a` is always served before chunk `k` of `b`. Slots grow linearly with the
 /// chunk, so the first and the last one decide.
-fn served_before(a: (Place, TransferId), b: (Place, TransferId), lag: u32) -> bool {
-    let moment = |(place, id): (Place, TransferId), chunk: u64| {
-        (u128::from(place.step) + u128::from(chunk) * u128::from(place.stride), id)
+fn served_before(a: (ServiceSlot, TransferId), b: (ServiceSlot, TransferId), lag: u32) -> bool {
+    let moment = |(slot, id): (ServiceSlot, TransferId), chunk: u64| {
+        (u128::from(slot.step) + u128::from(chunk) * u128::from(slot.stride), id)
     };
     let (lag, last) = (lag as u64, b.0.chunks - 1);
     let in_phase = || moment(a, 0) < moment(b, lag) && (last == lag || moment(a, last - lag) < moment(b, last));

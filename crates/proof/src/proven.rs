@@ -1,4 +1,4 @@
-//! A schedule with its proof: what is timed, replayed and trained with.
+//! A schedule with its proof: only this is timed, replayed and trained with.
 
 use super::{Proof, assume, verify_watched};
 use antiphon_base::error::{Code, Error, Result};
@@ -36,8 +36,8 @@ impl Proven {
         Err(Error::new(Code::NotProven, format!("schedule {schedule} was proven on other links than those of {other}")))
     }
 
-    /// A schedule that can be run to its end, though nobody knows that it computes its collective: for reproductions of what
-    /// others ran. Its proof is not complete and says why, unless there is one.
+    /// A schedule that can run to its end, though it may not compute its collective: for reproductions of what others ran.
+    /// Its proof may be incomplete, and then says why.
     ///
     /// # Errors
     /// As [`assume`].
@@ -74,7 +74,7 @@ pub fn prove_watched(fabric: &Fabric, schedule: impl Into<Arc<Schedule>>, watch:
     Ok(Proven { schedule, proof, links: links(fabric) })
 }
 
-/// Tells the links of one fabric from those of another; rates do not count, since no proof rests on them.
+/// A hash of the fabric's links; rates do not count, since no proof rests on them.
 fn links(fabric: &Fabric) -> u64 {
     let mut hasher = DefaultHasher::new();
     fabric.nodes.len().hash(&mut hasher);

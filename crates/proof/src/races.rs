@@ -1,21 +1,22 @@
 //! No race: every execution moves the same data as schedule order.
 //!
 //! A transfer reads (sender, lane) from its start until it is sent, and writes (receiver, lane) from when it
-//! need no longer wait there until it is applied. Two accesses to one place, one of them a write, must
+//! need no longer wait there until it is applied. Two accesses to one location, one of them a write, must
 //! be ordered: the first is certain to end before the second begins, through a barrier or through
-//! dependencies; only reductions into one place need not be, where ranks do them one at a time. A copy
-//! that brings a rank what it has already changes nothing; it counts as a read of what it brings again.
-//! Chunks of a lane are apart, so that a dependency on an earlier chunk orders nothing here.
+//! dependencies; only reductions into one location need not be, where ranks do them one at a time. A copy
+//! that brings a rank data it already has changes nothing, so it counts as a read of them.
+//! Chunks of a lane do not overlap, so a dependency on an earlier chunk orders nothing here.
 //!
 //! Order is transitive, so it is enough to compare each access with its nearest conflicting
-//! predecessors: accesses to a place fall into alternating groups of writes and of reads, and each
+//! predecessors: accesses to a location fall into alternating groups of writes and of reads, and each
 //! is compared with the whole group before its own. Most pairs turn out to be joined by a barrier
-//! or by a single dependency; only the others need the transitive closure. That of the lane's own transfers orders nearly
-//! all; what it leaves open is looked for in that of all transfers, since a message of other lanes may stand between two.
+//! or by a single dependency; only the others need the transitive closure. The closure over the
+//! lane's own transfers orders nearly all pairs. The others are checked against the closure over all transfers, since a
+//! message of another lane may order two.
 //!
-//! A transfer is one *point* of that order: what comes before the point comes before the transfer starts,
-//! and it comes before others when it has been applied. Where something tells sending from applying (a
-//! dependency on it having been sent, or at its receiver) it is two: its sending, then its applying.
+//! A transfer is one *point* of that order: predecessors of the point end before the transfer starts, and its
+//! successors begin when it has been applied. A transfer is two points, its sending and its applying, where a
+//! dependency tells the two apart: another waits for it to be sent, or it waits at its receiver.
 
 use super::text;
 use antiphon_base::error::Result;
@@ -26,28 +27,28 @@ use smallvec::SmallVec;
 /// 64-bit words of one block of closure columns; bounds the memory of long lanes.
 const BLOCK_WORDS: usize = 8;
 
-/// What lanes are checked with, one at a time. Expects a schedule that `order` accepts.
+/// Checks lanes, one at a time. Expects a schedule that `order` accepts.
 pub struct Races<'a> {
     schedule: &'a Schedule,
     gates: Vec<[u32; 2]>,
     split: Vec<bool>,
     held: Held,
     points: Points,
-    places: Places<'a>,
-    closure: Closure<'a>,
-    /// What no dependencies within a lane order.
+    locations: Locations<'a>,
+    closure: OrderClosure<'a>,
+    /// Pairs that no dependency within a lane orders.
     open: Vec<OpenPair>,
 }
 
 impl<'a> Races<'a> {
-    /// For the lanes of a schedule.
+    /// A check of the lanes of a schedule.
     pub fn new(schedule: &'a Schedule) -> Self {
         let (gates, split, held) = (gates(schedule), split(schedule), Held::of(schedule));
-        let (places, closure) = (Places::new(schedule), Closure::new(schedule));
-        Races { schedule, gates, split, held, points: Points::default(), places, closure, open: vec![] }
+        let (locations, closure) = (Locations::new(schedule), OrderClosure::new(schedule));
+        Races { schedule, gates, split, held, points: Points::default(), locations, closure, open: vec![] }
     }
 
-    /// Follows a lane and its transfers, in schedule order, knowing the copies that repeat what the receiver has.
+    /// Follows the transfers of a lane in schedule order. `repeats` are the copies that bring a receiver what it has.
     ///
     /// Complexity: O(dependencies + pairs of accesses in neighbouring groups); for lanes with
     /// pairs that no single dependency orders, O(dependencies * transfers / 64) time and O(transfers)
@@ -56,13 +57,13 @@ impl<'a> Races<'a> {
     /// # Errors
     /// As [`Races::finish`], for many pairs that messages of other lanes must order.
     pub fn follow(&mut self, lane: usize, list: &[TransferId], repeats: &[TransferId]) -> Result<()> {
-        let Races { schedule, gates, split, held, points, places, closure, open } = self;
+        let Races { schedule, gates, split, held, points, locations, closure, open } = self;
         if list.len() < 2 || schedule.lanes[lane].bytes == 0 {
             return Ok(());
         }
         points.load(list, split, held);
-        places.follow(list, points, repeats, gates);
-        closure.unordered(list, points, &mut places.pairs.open, |&Pair { first, second, rank }| {
+        locations.follow(list, points, repeats, gates);
+        closure.unordered(list, points, &mut locations.pairs.open, |&AccessPair { first, second, rank }| {
             let ends = [first, second].map(|point| points.end(list, point));
             open.push(OpenPair { lane, rank, ends });
             true
@@ -70,7 +71,7 @@ impl<'a> Races<'a> {
         if open.len() < MOST_OPEN { Ok(()) } else { self.finish() }
     }
 
-    /// Checks what is still open against all dependencies. O(dependencies * transfers / 64) if there is anything.
+    /// Checks the open pairs against all dependencies. O(dependencies * transfers / 64) if there is anything.
     ///
     /// # Errors
     /// [`antiphon_base::error::Code::NotProven`], naming two conflicting transfers, rank, lane and steps.
@@ -81,12 +82,12 @@ impl<'a> Races<'a> {
         }
         let order = schedule.order();
         points.load(&order, split, held);
-        let mut place = vec![0; order.len()];
-        (0..).zip(&order).for_each(|(at, &id)| place[id as usize] = at);
-        let point = |(id, applied): End| points.of[place[id as usize] as usize][usize::from(applied)];
-        let mut pairs: Vec<Pair> = (0..)
+        let mut position = vec![0; order.len()];
+        (0..).zip(&order).for_each(|(at, &id)| position[id as usize] = at);
+        let point = |(id, applied): AccessEnd| points.of[position[id as usize] as usize][usize::from(applied)];
+        let mut pairs: Vec<AccessPair> = (0..)
             .zip(&*open)
-            .map(|(number, pair)| Pair { first: point(pair.ends[0]), second: point(pair.ends[1]), rank: number })
+            .map(|(number, pair)| AccessPair { first: point(pair.ends[0]), second: point(pair.ends[1]), rank: number })
             .collect();
         let mut race = None;
         closure.unordered(&order, points, &mut pairs, |pair| {
@@ -103,21 +104,21 @@ impl<'a> Races<'a> {
     }
 }
 
-/// Pairs that wait until all lanes were followed; more are checked at once.
+/// Most open pairs that are kept until all lanes have been followed; more are checked at once.
 const MOST_OPEN: usize = 1 << 20;
 
-/// An access by a transfer: whether it begins, or ends, with its applying.
-type End = (TransferId, bool);
+/// The end of an access: its transfer, and whether it is the applying (else the sending).
+type AccessEnd = (TransferId, bool);
 
 /// Two accesses of which the first must be shown to end before the second begins.
 struct OpenPair {
     lane: usize,
     rank: u32,
-    ends: [End; 2],
+    ends: [AccessEnd; 2],
 }
 
-/// For every transfer, phases such that all transfers of earlier phases are applied before it starts, and
-/// before it is added or stored: its own if that has a barrier, or what it inherits from its dependencies.
+/// For every transfer, two phases: all transfers of phases before the first are applied before it starts, and all before
+/// the second before it is applied. A gate is its own phase if that has a barrier, or inherited from its dependencies.
 fn gates(schedule: &Schedule) -> Vec<[u32; 2]> {
     let mut gates = vec![[0; 2]; schedule.transfers.len()];
     // The first phase waits for none.
@@ -139,7 +140,7 @@ fn gates(schedule: &Schedule) -> Vec<[u32; 2]> {
     gates
 }
 
-/// For every transfer whether it is two points; empty if none is.
+/// Whether each transfer is two points; empty if none is.
 fn split(schedule: &Schedule) -> Vec<bool> {
     let mut split = vec![];
     for (id, transfer) in schedule.transfers.iter().enumerate() {
@@ -165,7 +166,7 @@ struct Points {
     position: Vec<u32>,
     /// Points of the transfer at a position: of its sending, and of its applying.
     of: Vec<[u32; 2]>,
-    /// What happens to which, in order.
+    /// Sendings and applyings, in order.
     turns: Vec<Turn>,
 }
 
@@ -187,17 +188,17 @@ impl Points {
         }
     }
 
-    /// The transfer of a point, and whether it is that of its applying.
-    fn end(&self, list: &[TransferId], point: u32) -> End {
+    /// The transfer of a point, and whether the point is its applying.
+    fn end(&self, list: &[TransferId], point: u32) -> AccessEnd {
         let position = self.position[point as usize] as usize;
         (list[position], self.of[position][1] == point)
     }
 }
 
-/// A pair of accesses to one place that must be ordered: the point at which the first ends, and that at which
+/// A pair of accesses to one location that must be ordered: the point at which the first ends, and that at which
 /// the second begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Pair {
+struct AccessPair {
     first: u32,
     second: u32,
     rank: u32,
@@ -205,58 +206,58 @@ struct Pair {
 
 /// The point at which an access ends, or before which it comes, and its transfer.
 type Access = (u32, TransferId);
-/// Accesses to a place that nothing of the other kind comes between; few are stored in place.
-type Group = SmallVec<[Access; 2]>;
+/// Accesses to a location that nothing of the other kind comes between; few are stored inline.
+type AccessGroup = SmallVec<[Access; 2]>;
 
 /// Accesses to one rank's copy of a lane.
 #[derive(Default)]
-struct Place {
+struct Location {
     /// The group before `writes`.
-    before: Group,
+    before: AccessGroup,
     /// A copy, or reductions.
-    writes: Group,
+    writes: AccessGroup,
     /// Reads since then.
-    reads: Group,
+    reads: AccessGroup,
 }
 
 /// The pairs found that neither a barrier nor one dependency orders.
-struct Pairs<'a> {
+struct UnorderedPairs<'a> {
     transfers: &'a [Transfer],
     /// Last transfer that depends directly on each transfer having been applied.
     needed_by: Vec<TransferId>,
-    open: Vec<Pair>,
+    open: Vec<AccessPair>,
 }
 
-impl Pairs<'_> {
-    /// Adds those of an access to a rank's place with the group before it; what is of a phase before the gate is ordered.
+impl UnorderedPairs<'_> {
+    /// Adds the pairs of an access with the group before it. Transfers of phases before the gate are ordered.
     #[inline(always)]
     fn compare(&mut self, group: &[Access], (second, id): Access, gate: u32, rank: u32) {
-        // Groups are in schedule order, so what a barrier orders is a prefix.
+        // Groups are in schedule order, so those a barrier orders are a prefix.
         let is_behind = |&(_, first): &Access| self.transfers[first as usize].phase < gate;
         let behind = if gate > 0 { group.partition_point(is_behind) } else { 0 };
         let pairs = group[behind..].iter().filter(|(_, first)| self.needed_by[*first as usize] != id);
-        self.open.extend(pairs.map(|&(first, _)| Pair { first, second, rank }));
+        self.open.extend(pairs.map(|&(first, _)| AccessPair { first, second, rank }));
     }
 }
 
-/// Every rank's place, and the pairs found in them.
-struct Places<'a> {
+/// Every rank's location, and the pairs found in them.
+struct Locations<'a> {
     schedule: &'a Schedule,
-    places: Vec<Place>,
-    pairs: Pairs<'a>,
+    locations: Vec<Location>,
+    pairs: UnorderedPairs<'a>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Locations<'a> {
     fn new(schedule: &'a Schedule) -> Self {
         let transfers = &schedule.transfers;
-        Places {
+        Locations {
             schedule,
-            places: (0..schedule.ranks).map(|_| Place::default()).collect(),
-            pairs: Pairs { transfers, needed_by: vec![TransferId::MAX; transfers.len()], open: vec![] },
+            locations: (0..schedule.ranks).map(|_| Location::default()).collect(),
+            pairs: UnorderedPairs { transfers, needed_by: vec![TransferId::MAX; transfers.len()], open: vec![] },
         }
     }
 
-    /// Follows one lane and leaves the pairs that are still to be shown ordered. `repeats`
+    /// Follows one lane and collects the pairs that are still to be shown ordered. `repeats`
     /// is a part of `list`, in the same order.
     fn follow(&mut self, list: &[TransferId], points: &Points, repeats: &[TransferId], gates: &[[u32; 2]]) {
         let transfers = &self.schedule.transfers;
@@ -265,10 +266,10 @@ impl<'a> Places<'a> {
         let mut repeats = repeats.iter().peekable();
         for &id in list {
             for rank in [transfers[id as usize].from, transfers[id as usize].to] {
-                let place = &mut self.places[rank as usize];
-                place.before.clear();
-                place.writes.clear();
-                place.reads.clear();
+                let location = &mut self.locations[rank as usize];
+                location.before.clear();
+                location.writes.clear();
+                location.reads.clear();
             }
         }
         for turn in &points.turns {
@@ -279,60 +280,66 @@ impl<'a> Places<'a> {
             }
             let [start_gate, apply_gate] = gates[id as usize];
             if turn.reads {
-                let place = &mut self.places[transfer.from as usize];
-                pairs.compare(&place.writes, (sending, id), start_gate, transfer.from);
-                place.reads.push((sending, id));
+                let location = &mut self.locations[transfer.from as usize];
+                pairs.compare(&location.writes, (sending, id), start_gate, transfer.from);
+                location.reads.push((sending, id));
             }
             if !turn.applies {
                 continue;
             }
-            let place = &mut self.places[transfer.to as usize];
+            let location = &mut self.locations[transfer.to as usize];
             if repeats.next_if_eq(&&id).is_some() {
-                pairs.compare(&place.writes, (applying, id), apply_gate, transfer.to);
-                place.reads.push((applying, id));
+                pairs.compare(&location.writes, (applying, id), apply_gate, transfer.to);
+                location.reads.push((applying, id));
                 continue;
             }
             let commutes = |&(_, first): &Access| transfers[first as usize].op == Op::Reduce;
             let joins = transfer.op == Op::Reduce
                 && self.schedule.endpoint.serial_reductions
-                && place.reads.is_empty()
-                && place.writes.first().is_some_and(commutes);
+                && location.reads.is_empty()
+                && location.writes.first().is_some_and(commutes);
             if !joins {
-                let last = if place.reads.is_empty() { &mut place.writes } else { &mut place.reads };
-                std::mem::swap(&mut place.before, last);
-                place.writes.clear();
-                place.reads.clear();
+                let last = if location.reads.is_empty() { &mut location.writes } else { &mut location.reads };
+                std::mem::swap(&mut location.before, last);
+                location.writes.clear();
+                location.reads.clear();
             }
-            pairs.compare(&place.before, (applying, id), apply_gate, transfer.to);
-            place.writes.push((applying, id));
+            pairs.compare(&location.before, (applying, id), apply_gate, transfer.to);
+            location.writes.push((applying, id));
         }
     }
 }
 
 /// Transitive closure of the dependencies among the transfers of a list, a block of columns at a time.
-struct Closure<'a> {
+struct OrderClosure<'a> {
     schedule: &'a Schedule,
     /// Position of each transfer in the list that last had it.
     position: Vec<u32>,
-    /// What comes right before each point, as points: `needs[starts[i]..starts[i + 1]]`.
+    /// Direct predecessors of each point, as points: `needs[starts[i]..starts[i + 1]]`.
     starts: Vec<usize>,
     needs: Vec<u32>,
     /// Row `i`: which columns of the block come before point `i`.
     rows: Vec<[u64; BLOCK_WORDS]>,
 }
 
-impl<'a> Closure<'a> {
+impl<'a> OrderClosure<'a> {
     fn new(schedule: &'a Schedule) -> Self {
-        Closure { schedule, position: vec![0; schedule.transfers.len()], starts: vec![], needs: vec![], rows: vec![] }
+        OrderClosure {
+            schedule,
+            position: vec![0; schedule.transfers.len()],
+            starts: vec![],
+            needs: vec![],
+            rows: vec![],
+        }
     }
 
-    /// Tells of pairs whose first member does not come before their second, until that says no. Sorts `pairs`.
+    /// Calls `tell` with each pair whose first does not come before its second, until `tell` says no. Sorts `pairs`.
     fn unordered(
         &mut self,
         list: &[TransferId],
         points: &Points,
-        pairs: &mut [Pair],
-        mut tell: impl FnMut(&Pair) -> bool,
+        pairs: &mut [AccessPair],
+        mut tell: impl FnMut(&AccessPair) -> bool,
     ) {
         if pairs.is_empty() {
             return;
@@ -344,7 +351,7 @@ impl<'a> Closure<'a> {
             let base = pairs[0].first as usize / columns * columns;
             let end = pairs.iter().map(|pair| pair.second).max().unwrap_or(0) as usize;
             self.fill(base, end);
-            let before = |pair: &Pair| {
+            let before = |pair: &AccessPair| {
                 let column = pair.first as usize - base;
                 self.rows[pair.second as usize - base][column / 64] >> (column % 64) & 1 == 1
             };
@@ -409,7 +416,7 @@ impl<'a> Closure<'a> {
 }
 
 fn describe(schedule: &Schedule, &OpenPair { lane, rank, ends: [first, second] }: &OpenPair) -> String {
-    let does = |(id, _): End| match schedule.transfers[id as usize].from == rank {
+    let does = |(id, _): AccessEnd| match schedule.transfers[id as usize].from == rank {
         true => format!("{} reads it", text::transfer(schedule, id)),
         false => format!("{} writes it", text::transfer(schedule, id)),
     };
@@ -473,7 +480,7 @@ mod tests {
             })
             .collect();
         assert_eq!(run(&line), Ok(()));
-        // What is of an earlier chunk orders nothing.
+        // A dependency on an earlier chunk orders nothing.
         line.transfers[2].start_after = [Dependency::new(1, Event::Applied).lagging(1)].into_iter().collect();
         assert_has(&run(&line).unwrap_err().message, &["race: rank 1 lane 0", "transfer 0 (", "transfer 3 ("]);
     }
@@ -488,7 +495,7 @@ mod tests {
         assert_has(&run(&tree).unwrap_err().message, &["race: rank 3 lane 0", "transfer 0 (", "transfer 5 ("]);
     }
 
-    /// Through any dependency, not only the last: what a barrier puts before it comes before all that wait for it.
+    /// A transfer inherits the barrier of any of its dependencies, not only the last.
     #[test]
     fn barriers_are_inherited_whatever_the_order_of_dependencies() {
         let (_, mut tree) = tree_all_reduce(4, 64, 1);

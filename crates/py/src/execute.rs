@@ -6,7 +6,9 @@ use crate::schedule::Schedule;
 use antiphon_base::error::{Code, Error};
 use antiphon_model::schedule::{self, Action, Program};
 use antiphon_proof::verify_alone;
-use antiphon_run::{self as core, AtNode, Element, Message, News, Order, Orders, Rank, Threads};
+use antiphon_run::{
+    self as core, AtNode, ElementType, News, NodeOrder, NodeOrders, RankMessage, RankProgress, Threads,
+};
 use bytemuck::Pod;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
@@ -96,10 +98,10 @@ fn provable(schedule: &Schedule) -> Result<(), Error> {
 pub struct Executor {
     schedule: Arc<schedule::Schedule>,
     number: u32,
-    element: Element,
+    element: ElementType,
     /// Before anything has happened.
-    fresh: Rank,
-    rank: Rank,
+    fresh: RankProgress,
+    rank: RankProgress,
     streams: Vec<Stream>,
     /// Digest of what the rank must end with, once it has.
     right: Option<u64>,
@@ -116,7 +118,7 @@ struct Stream {
 }
 
 struct UnderWay {
-    message: Message,
+    message: RankMessage,
     /// It has left or has come.
     is_over: bool,
     /// What came, if it is not yet in its place.
@@ -132,7 +134,7 @@ impl Executor {
     /// `unknown-name` for the type; `bad-size` if the buffer is no whole number of elements or there is no such rank.
     #[new]
     fn new(py: Python<'_>, schedule: &Schedule, rank: u32, element: Text<'_>) -> PyResult<Self> {
-        let element = Element::parse(element.0).map_err(raise)?;
+        let element = ElementType::parse(element.0).map_err(raise)?;
         let (schedule, fresh) = run(py, move || {
             provable(schedule)?;
             let schedule = schedule.0.clone();
@@ -140,7 +142,7 @@ impl Executor {
             if rank >= schedule.ranks {
                 return Err(Error::new(Code::BadSize, format!("rank {rank} of {}", schedule.ranks)));
             }
-            let rank = Rank::new(&schedule, &Program::new(&schedule), rank);
+            let rank = RankProgress::new(&schedule, &Program::new(&schedule), rank);
             Ok((schedule, rank))
         })?;
         let mut executor =
@@ -313,7 +315,7 @@ impl Executor {
 
 impl Stream {
     /// A token for a message that is under way from now on.
-    fn start(&mut self, number: usize, message: Message) -> u64 {
+    fn start(&mut self, number: usize, message: RankMessage) -> u64 {
         self.under_way.push_back(UnderWay { message, is_over: false, payload: None });
         (number as u64) << STREAM_BIT | (self.gone + self.under_way.len() as u64 - 1)
     }
@@ -330,8 +332,8 @@ impl Stream {
 /// Raises AntiphonError: `stalled` if a link does not come about.
 #[pyclass(module = "antiphon._core", frozen)]
 pub struct Node {
-    node: core::Node,
-    orders: Mutex<Option<Orders>>,
+    node: core::SocketNode,
+    orders: Mutex<Option<NodeOrders>>,
 }
 
 #[pymethods]
@@ -353,7 +355,12 @@ impl Node {
         };
         let patience = Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX);
         let node = run(py, || {
-            core::Node::connect(core::Node::listen(&addresses(ins)?)?, &addresses(outs)?, packet_bytes, patience)
+            core::SocketNode::connect(
+                core::SocketNode::listen(&addresses(ins)?)?,
+                &addresses(outs)?,
+                packet_bytes,
+                patience,
+            )
         })?;
         Ok(Node { node, orders: Mutex::default() })
     }
@@ -382,15 +389,15 @@ impl Node {
         patience_s: f64,
         tell: Py<PyAny>,
     ) -> PyResult<()> {
-        let (schedule, element) = (&schedule.0, Element::parse(element.0).map_err(raise)?);
+        let (schedule, element) = (&schedule.0, ElementType::parse(element.0).map_err(raise)?);
         let patience = Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX);
         let mut memory = memory;
         let memory = memory.as_mut().map(|memory| memory.as_slice_mut()).transpose()?;
-        let (orders, inbox) = Orders::new();
+        let (orders, inbox) = NodeOrders::new();
         *self.orders() = Some(orders);
         let mut failure = None;
         let outcome = run(py, || {
-            let of = |rank: u32| Rank::new(schedule, &Program::of_links(schedule), rank);
+            let of = |rank: u32| RankProgress::new(schedule, &Program::of_links(schedule), rank);
             let at_node = rank.zip(memory).map(|(rank, memory)| AtNode { rank: of(rank), memory, element });
             self.node.run(schedule, at_node, inbox, patience, |news| {
                 let told = Python::attach(|py| match news {
@@ -406,26 +413,26 @@ impl Node {
 
     /// All nodes are ready.
     fn begin(&self) {
-        self.give(Order::Begin);
+        self.give(NodeOrder::Begin);
     }
 
     /// The first `barriers` are open.
     fn open(&self, barriers: usize) {
-        self.give(Order::Open(barriers));
+        self.give(NodeOrder::Open(barriers));
     }
 
     /// All ranks are done: the run ends.
     fn end(&self) {
-        self.give(Order::End);
+        self.give(NodeOrder::End);
     }
 }
 
 impl Node {
-    fn orders(&self) -> MutexGuard<'_, Option<Orders>> {
+    fn orders(&self) -> MutexGuard<'_, Option<NodeOrders>> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give(&self, order: Order) {
+    fn give(&self, order: NodeOrder) {
         if let Some(orders) = &*self.orders() {
             orders.give(order);
         }

@@ -5,7 +5,7 @@ use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::schedule::Schedule;
 use antiphon_base::error::{Code, Error};
-use antiphon_formats::{self as formats_of, Format};
+use antiphon_formats::{self as formats_of, FileFormat};
 use antiphon_model::fabric as core_fabric;
 use antiphon_model::schedule as core_schedule;
 use pyo3::prelude::*;
@@ -16,7 +16,8 @@ use std::collections::HashSet;
 pub fn formats() -> Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)> {
     formats_of::ALL
         .iter()
-        .map(|format| (format.name(), format.about(), format.extension(), format.consumers()))
+        .map(|format| format.info())
+        .map(|info| (info.name, info.about, info.extension, info.consumers.to_vec()))
         .collect()
 }
 
@@ -28,7 +29,7 @@ pub fn format_of(text: Text<'_>) -> PyResult<Option<&'static str>> {
     Ok(of_text(text.0)?.map(|format| format.name()))
 }
 
-fn of_text(text: &str) -> PyResult<Option<&'static dyn Format>> {
+fn of_text(text: &str) -> PyResult<Option<&'static dyn FileFormat>> {
     formats_of::of_text(text).map_err(raise)
 }
 
@@ -122,7 +123,7 @@ pub fn export(py: Python<'_>, schedule: &Schedule, format: Text<'_>, consumer: O
     let format = formats_of::by_name(format.0).map_err(raise)?;
     let consumer = match consumer {
         Some(consumer) => consumer.0,
-        None => format.consumers().first().copied().unwrap_or_default(),
+        None => format.info().consumers.first().copied().unwrap_or_default(),
     };
     run_watched(py, None, |watch| format.write(&schedule.0, consumer, watch))
 }

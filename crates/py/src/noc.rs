@@ -10,7 +10,7 @@ use antiphon_base::error::{Code, Error, nearest};
 use antiphon_base::parameter::{Choice, Field, Listed, Parameter, Value};
 use antiphon_base::units::clip;
 use antiphon_model::system::{RouterModel, System};
-use antiphon_noc::route::Kind;
+use antiphon_noc::route::RoutingKind;
 use antiphon_noc::synthetic::Experiment;
 use antiphon_noc::traffic;
 use pyo3::prelude::*;
@@ -78,7 +78,7 @@ pub fn noc<'py>(
         traffic: traffic.0.into(),
         rate: rate.0,
         packet_flits: packet_flits.within(Experiment::PACKET_FLITS, "packet_flits")?,
-        routing: routing.map(|routing| Kind::parse(&routing)).transpose().map_err(raise)?,
+        routing: routing.map(|routing| RoutingKind::parse(&routing)).transpose().map_err(raise)?,
         router: system.router.clone(),
         link_cycles: link_cycles.within(Experiment::LINK_CYCLES, "link_cycles")?,
         latency_cycles: latency_cycles.within(Experiment::LATENCY_CYCLES, "latency_cycles")?,
@@ -112,7 +112,7 @@ pub fn noc<'py>(
             rate: experiment.rate,
             packet_flits: experiment.packet_flits,
             router: router,
-            routing: experiment.routing.unwrap_or(Kind::of(fabric)).name(),
+            routing: experiment.routing.unwrap_or(RoutingKind::of(fabric)).name(),
             link_cycles: experiment.link_cycles,
             latency_cycles: experiment.latency_cycles,
             seed: experiment.seed,

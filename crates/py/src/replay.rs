@@ -56,7 +56,7 @@ impl ExecutionTrace {
         let groups = groups.map_or(Ok(BTreeMap::new()), |groups| chakra::parse_groups(&groups)).map_err(raise)?;
         let count = u32::try_from(paths.len()).unwrap_or(u32::MAX);
         let trace = run_with_progress(py, progress, |heartbeat| {
-            let mut reader = chakra::Reader::new(count, roofline, groups)?;
+            let mut reader = chakra::TraceReader::new(count, roofline, groups)?;
             for (number, path) in paths.iter().enumerate() {
                 if !heartbeat(number as f64 / paths.len() as f64) {
                     return Err(Error::new(Code::Interrupted, "interrupted"));

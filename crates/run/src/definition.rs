@@ -1,7 +1,7 @@
 //! Execution compared with the definition of the collective, computed directly: an independent
 //! check of the proof, and of schedules from elsewhere.
 
-use super::random::Random;
+use super::random::SplitMix64;
 use super::{Execution, Threads, execute, misaligned};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
@@ -17,7 +17,7 @@ const MAX_DATA_BYTES: u64 = 1 << 31;
 
 /// Executes a schedule that passes [`Schedule::check`] on integers that differ from rank to rank
 /// and from element to element, and compares every byte the collective defines with its
-/// definition. Known gaps are not compared. See [`execute`] for the seed.
+/// definition. See [`execute`] for the seed.
 ///
 /// Complexity: O(messages + bytes moved + ranks * bytes), with ranks^2 * bytes for AllToAll.
 ///
@@ -76,11 +76,11 @@ where
     let length = (schedule.bytes / size) as usize;
     let takes_part = participation(schedule);
     let initial = |rank: usize, at: usize| match takes_part[rank] {
-        true => number(Random((rank as u64) << 40 ^ at as u64).next()),
+        true => number(SplitMix64((rank as u64) << 40 ^ at as u64).next()),
         false => T::default(),
     };
     let ranks = 0..schedule.ranks as usize;
-    // Places where a rank has no input hold numbers of its own, too: they must not matter.
+    // Elements outside a rank's input hold numbers too, which must not matter.
     let mut data: Vec<Vec<T>> =
         ranks.clone().map(|rank| (0..length * parts(schedule)).map(|at| initial(rank, at)).collect()).collect();
     let mut sums = vec![T::default(); if schedule.collective.kind.reduces() { length } else { 0 }];
@@ -134,7 +134,7 @@ pub struct Output {
     pub of: Option<u32>,
 }
 
-/// What a rank has when the collective is done, by its definition; nothing for one that does not take part.
+/// The data that a rank has when the collective is done, by its definition; nothing for one that does not take part.
 pub fn outputs(schedule: &Schedule, rank: u32) -> Vec<Output> {
     let takes_part = participation(schedule);
     let participants: Vec<u32> = (0..schedule.ranks).filter(|&rank| takes_part[rank as usize]).collect();

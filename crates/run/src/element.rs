@@ -1,4 +1,4 @@
-//! What buffers consist of where they are bytes: on the way through sockets and message passing.
+//! The type of a buffer's elements where buffers are bytes: in sockets and message passing.
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::schedule::Action;
@@ -8,7 +8,7 @@ use std::ops::Add;
 
 /// A type of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Element {
+pub enum ElementType {
     /// IEEE 754, 32 bits.
     Float32,
     /// IEEE 754, 64 bits.
@@ -23,30 +23,36 @@ pub enum Element {
     Int64,
 }
 
-impl Element {
+impl ElementType {
     /// All.
-    pub const ALL: [Element; 6] =
-        [Element::Float32, Element::Float64, Element::Float16, Element::Bfloat16, Element::Int32, Element::Int64];
+    pub const ALL: [ElementType; 6] = [
+        ElementType::Float32,
+        ElementType::Float64,
+        ElementType::Float16,
+        ElementType::Bfloat16,
+        ElementType::Int32,
+        ElementType::Int64,
+    ];
 
     /// Its name, as in numpy.
     pub fn name(self) -> &'static str {
         match self {
-            Element::Float32 => "float32",
-            Element::Float64 => "float64",
-            Element::Float16 => "float16",
-            Element::Bfloat16 => "bfloat16",
-            Element::Int32 => "int32",
-            Element::Int64 => "int64",
+            ElementType::Float32 => "float32",
+            ElementType::Float64 => "float64",
+            ElementType::Float16 => "float16",
+            ElementType::Bfloat16 => "bfloat16",
+            ElementType::Int32 => "int32",
+            ElementType::Int64 => "int64",
         }
     }
 
-    /// That of a name.
+    /// The type of a name.
     ///
     /// # Errors
     /// [`Code::UnknownName`].
-    pub fn parse(name: &str) -> Result<Element> {
-        Element::ALL.into_iter().find(|element| element.name() == name).ok_or_else(|| {
-            let names = Element::ALL.map(Element::name).join(", ");
+    pub fn parse(name: &str) -> Result<ElementType> {
+        ElementType::ALL.into_iter().find(|element| element.name() == name).ok_or_else(|| {
+            let names = ElementType::ALL.map(ElementType::name).join(", ");
             Error::new(Code::UnknownName, format!("element type '{name}': one of {names}"))
         })
     }
@@ -54,9 +60,9 @@ impl Element {
     /// Bytes of one.
     pub fn bytes(self) -> u64 {
         match self {
-            Element::Float16 | Element::Bfloat16 => 2,
-            Element::Float32 | Element::Int32 => 4,
-            Element::Float64 | Element::Int64 => 8,
+            ElementType::Float16 | ElementType::Bfloat16 => 2,
+            ElementType::Float32 | ElementType::Int32 => 4,
+            ElementType::Float64 | ElementType::Int64 => 8,
         }
     }
 
@@ -66,12 +72,12 @@ impl Element {
             return own.copy_from_slice(other);
         }
         match self {
-            Element::Float32 => add::<f32>(own, other),
-            Element::Float64 => add::<f64>(own, other),
-            Element::Float16 => add::<f16>(own, other),
-            Element::Bfloat16 => add::<bf16>(own, other),
-            Element::Int32 => add::<std::num::Wrapping<i32>>(own, other),
-            Element::Int64 => add::<std::num::Wrapping<i64>>(own, other),
+            ElementType::Float32 => add::<f32>(own, other),
+            ElementType::Float64 => add::<f64>(own, other),
+            ElementType::Float16 => add::<f16>(own, other),
+            ElementType::Bfloat16 => add::<bf16>(own, other),
+            ElementType::Int32 => add::<std::num::Wrapping<i32>>(own, other),
+            ElementType::Int64 => add::<std::num::Wrapping<i64>>(own, other),
         }
     }
 }
@@ -81,7 +87,7 @@ fn add<T: Pod + Add<Output = T>>(own: &mut [u8], other: &[u8]) {
     {
         return own.iter_mut().zip(other).for_each(|(own, other)| *own = *own + *other);
     }
-    // Bytes need not lie where numbers may.
+    // Bytes may be unaligned.
     for (own, other) in own.chunks_exact_mut(size_of::<T>()).zip(other.chunks_exact(size_of::<T>())) {
         let sum = bytemuck::pod_read_unaligned::<T>(own) + bytemuck::pod_read_unaligned(other);
         own.copy_from_slice(bytemuck::bytes_of(&sum));
@@ -92,7 +98,7 @@ fn add<T: Pod + Add<Output = T>>(own: &mut [u8], other: &[u8]) {
 mod tests {
     use super::*;
 
-    fn sum<T: Pod>(element: Element, own: &[T], other: &[T]) -> Vec<T> {
+    fn sum<T: Pod>(element: ElementType, own: &[T], other: &[T]) -> Vec<T> {
         let mut own = own.to_vec();
         element.apply(Action::Reduce, bytemuck::cast_slice_mut(&mut own), bytemuck::cast_slice(other));
         own
@@ -100,26 +106,26 @@ mod tests {
 
     #[test]
     fn numbers_of_every_type_are_added() {
-        assert_eq!(sum(Element::Float32, &[1.5f32, -1.0], &[2.0, 1.0]), [3.5, 0.0]);
-        assert_eq!(sum(Element::Float64, &[0.1f64], &[0.2]), [0.1 + 0.2]);
-        assert_eq!(sum(Element::Float16, &[f16::from_f32(2048.0)], &[f16::ONE]), [f16::from_f32(2048.0)]);
-        assert_eq!(sum(Element::Bfloat16, &[bf16::from_f32(1.5)], &[bf16::from_f32(-4.0)]), [bf16::from_f32(-2.5)]);
-        assert_eq!(sum(Element::Int32, &[i32::MAX], &[1]), [i32::MIN]);
-        assert_eq!(sum(Element::Int64, &[1i64 << 40], &[1]), [(1 << 40) + 1]);
+        assert_eq!(sum(ElementType::Float32, &[1.5f32, -1.0], &[2.0, 1.0]), [3.5, 0.0]);
+        assert_eq!(sum(ElementType::Float64, &[0.1f64], &[0.2]), [0.1 + 0.2]);
+        assert_eq!(sum(ElementType::Float16, &[f16::from_f32(2048.0)], &[f16::ONE]), [f16::from_f32(2048.0)]);
+        assert_eq!(sum(ElementType::Bfloat16, &[bf16::from_f32(1.5)], &[bf16::from_f32(-4.0)]), [bf16::from_f32(-2.5)]);
+        assert_eq!(sum(ElementType::Int32, &[i32::MAX], &[1]), [i32::MIN]);
+        assert_eq!(sum(ElementType::Int64, &[1i64 << 40], &[1]), [(1 << 40) + 1]);
         let mut unaligned = [9, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f];
-        Element::Float64.apply(Action::Reduce, &mut unaligned[1..], &1.0f64.to_ne_bytes());
+        ElementType::Float64.apply(Action::Reduce, &mut unaligned[1..], &1.0f64.to_ne_bytes());
         assert_eq!(unaligned[1..], 2.0f64.to_ne_bytes());
         let mut own = [1u8, 2, 3, 4];
-        Element::Float32.apply(Action::Copy, &mut own, &[5, 6, 7, 8]);
+        ElementType::Float32.apply(Action::Copy, &mut own, &[5, 6, 7, 8]);
         assert_eq!(own, [5, 6, 7, 8]);
     }
 
     #[test]
     fn names_are_those_of_numpy() {
-        for element in Element::ALL {
-            assert_eq!(Element::parse(element.name()), Ok(element));
+        for element in ElementType::ALL {
+            assert_eq!(ElementType::parse(element.name()), Ok(element));
             assert!(element.name().ends_with(&(8 * element.bytes()).to_string()));
         }
-        assert!(Element::parse("float8").unwrap_err().message.contains("bfloat16"));
+        assert!(ElementType::parse("float8").unwrap_err().message.contains("bfloat16"));
     }
 }

@@ -1,4 +1,5 @@
-//! Byte-exact execution: the transfers of a schedule, done to real numbers, and compared with what the collective means.
+//! Byte-exact execution: the transfers of a schedule, done to real numbers, and compared with the definition of its
+//! collective.
 
 mod definition;
 mod element;
@@ -12,11 +13,11 @@ mod shared;
 mod sockets;
 
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
-pub use element::Element;
+pub use element::ElementType;
 pub use numbers::{numbers, wrong};
-pub use rank::{Message, Rank};
+pub use rank::{RankMessage, RankProgress};
 pub use shared::{Execution, Threads};
-pub use sockets::{AtNode, HEADER_BYTES, Inbox, News, Node, Order, Orders};
+pub use sockets::{AtNode, HEADER_BYTES, Inbox, News, NodeOrder, NodeOrders, SocketNode};
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
@@ -35,10 +36,9 @@ const MAX_MESSAGES: u64 = 1 << 26;
 /// `r` and ends with its shard in every part.
 ///
 /// Without a seed, messages go one by one in schedule order. With one, they go in a random order
-/// that respects only dependencies and barriers, are read at their start and applied at any moment after what
-/// they wait for at their receiver; only if reductions are not serial do they read what they add to when that
-/// wait ends, and not when they are applied. Messages that others wait for to be sent are read at any moment
-/// until then.
+/// that respects only dependencies and barriers. They are read at their start and applied at any moment after their
+/// waits at the receiver. If reductions are not serial, they read the operand at the receiver when that wait ends,
+/// not when they are applied. A message whose sending others wait for is read at any moment before it is sent.
 ///
 /// # Errors
 /// [`Code::BadSize`] if a buffer has another length or does not consist of whole elements,
@@ -81,8 +81,8 @@ pub fn memory_bytes(schedule: &Schedule) -> Bytes {
 /// ends before it, as the next begins.
 ///
 /// # Errors
-/// [`Code::BadSize`] if the buffer does not consist of whole elements, or what a matrix says, [`Code::TooLarge`] past
-/// 2^26 messages.
+/// [`Code::BadSize`] if the buffer, or an entry of a matrix, does not consist of whole elements; [`Code::TooLarge`]
+/// past 2^26 messages.
 pub fn check_elements(schedule: &Schedule, size: Bytes) -> Result<()> {
     if let Some(what) =
         misaligned(schedule, size).filter(|_| schedule.matrix.is_some() || !schedule.bytes.is_multiple_of(size))
@@ -115,9 +115,9 @@ fn misaligned(schedule: &Schedule, element: u64) -> Option<String> {
     })
 }
 
-/// Where the bytes that a message carries lie in the buffers of both its ranks, of elements of `size` bytes; adjacent
-/// ones are one piece, empty ones are left out.
-pub fn pieces(schedule: &Schedule, message: &Message, size: Bytes) -> Vec<Range<usize>> {
+/// Ranges of a message in the buffers of both its ranks, of elements of `size` bytes; adjacent ranges are joined, empty
+/// ones are left out.
+pub fn pieces(schedule: &Schedule, message: &RankMessage, size: Bytes) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = vec![];
     for lane in schedule.transfers[message.transfer as usize].lanes() {
         let range = elements(schedule, lane, schedule.chunk_range(lane as u32, message.chunk), size);
@@ -131,14 +131,14 @@ pub fn pieces(schedule: &Schedule, message: &Message, size: Bytes) -> Vec<Range<
     pieces
 }
 
-/// Appends what pieces of a memory hold, one after the other.
+/// Appends pieces of a memory, one after the other.
 pub fn gather<T: Copy>(pieces: &[Range<usize>], memory: &[T], into: &mut Vec<T>) {
     into.reserve(pieces.iter().map(Range::len).sum());
     pieces.iter().for_each(|piece| into.extend_from_slice(&memory[piece.clone()]));
 }
 
 /// A message in words: `transfer 17 (rank 4 to 5, phase 'reduce-scatter' step 4), chunk 2`.
-pub fn describe(schedule: &Schedule, message: &Message) -> String {
+pub fn describe(schedule: &Schedule, message: &RankMessage) -> String {
     format!("{}, chunk {}", text::transfer(schedule, message.transfer), message.chunk)
 }
 

@@ -1,8 +1,8 @@
-//! Numbers to run collectives on, such that whatever goes wrong shows: those of any two ranks and places are as good as
+//! Numbers to run collectives on, chosen so that any error shows: those of any two ranks and places are as good as
 //! independent.
 
-use super::random::Random;
-use super::{Element, Output, outputs};
+use super::random::SplitMix64;
+use super::{ElementType, Output, outputs};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::interruptible;
 use antiphon_model::schedule::Schedule;
@@ -10,17 +10,18 @@ use antiphon_proof::participation;
 use half::{bf16, f16};
 use std::ops::Range;
 
-/// What a rank has in these bytes of its memory before a collective. Where data are added, they are whole numbers, none of
-/// them 0, whose sum is exact in the type in any order; where none are, any bits.
-pub fn numbers(schedule: &Schedule, element: Element, rank: u32, bytes: Range<Bytes>) -> Vec<u8> {
+/// The initial data of a rank in these bytes of its memory. For collectives that add they are whole numbers other than
+/// 0 whose sum is exact in the type in any order; for others, any bits.
+pub fn numbers(schedule: &Schedule, element: ElementType, rank: u32, bytes: Range<Bytes>) -> Vec<u8> {
     let (drawn, size) = (Drawn::of(schedule, element), element.bytes());
     places(&bytes, size).flat_map(|place| drawn.bytes(rank, place).into_iter().take(size as usize)).collect()
 }
 
-/// Elements of a rank's memory that are not what the definition of the collective says, if all began with [`numbers`].
+/// The number of elements of a rank's memory that differ from the definition of the collective, if all began with
+/// [`numbers`].
 ///
 /// Complexity: O(elements), times ranks where data are added.
-pub fn wrong(schedule: &Schedule, element: Element, rank: u32, memory: &[u8]) -> u64 {
+pub fn wrong(schedule: &Schedule, element: ElementType, rank: u32, memory: &[u8]) -> u64 {
     let (drawn, size) = (Drawn::of(schedule, element), element.bytes());
     let takes_part = participation(schedule);
     let adding: Vec<u32> = (0..schedule.ranks).filter(|&rank| takes_part[rank as usize]).collect();
@@ -42,33 +43,33 @@ fn places(bytes: &Range<Bytes>, size: u64) -> Range<u64> {
     bytes.start / size..bytes.end / size
 }
 
-/// What is drawn for every rank and place.
+/// The numbers drawn for every rank and place.
 struct Drawn {
-    element: Element,
+    element: ElementType,
     /// The largest number; `None` where any bits will do.
     largest: Option<u64>,
 }
 
 impl Drawn {
-    fn of(schedule: &Schedule, element: Element) -> Self {
+    fn of(schedule: &Schedule, element: ElementType) -> Self {
         // Whole numbers up to these are all exact.
         let exact = match element {
-            Element::Float32 => 1 << 24,
-            Element::Float64 => 1 << 53,
-            Element::Float16 => 1 << 11,
-            Element::Bfloat16 => 1 << 8,
-            Element::Int32 => i32::MAX as u64,
-            Element::Int64 => i64::MAX as u64,
+            ElementType::Float32 => 1 << 24,
+            ElementType::Float64 => 1 << 53,
+            ElementType::Float16 => 1 << 11,
+            ElementType::Bfloat16 => 1 << 8,
+            ElementType::Int32 => i32::MAX as u64,
+            ElementType::Int64 => i64::MAX as u64,
         };
         let largest = (exact / schedule.ranks as u64).max(1);
         Drawn { element, largest: schedule.collective.kind.reduces().then_some(largest) }
     }
 
     fn bits(rank: u32, place: u64) -> u64 {
-        Random((rank as u64) << 40 ^ place).next()
+        SplitMix64((rank as u64) << 40 ^ place).next()
     }
 
-    /// The element, and what its type does not need.
+    /// The element, padded to 8 bytes.
     fn bytes(&self, rank: u32, place: u64) -> [u8; 8] {
         match self.largest {
             Some(_) => stored(self.element, self.number(rank, place)),
@@ -83,18 +84,18 @@ impl Drawn {
     }
 }
 
-/// A whole number in a type, and what that does not need.
-fn stored(element: Element, number: i64) -> [u8; 8] {
+/// A whole number in a type, padded to 8 bytes.
+fn stored(element: ElementType, number: i64) -> [u8; 8] {
     fn padded<const N: usize>(bytes: [u8; N]) -> [u8; 8] {
         std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))
     }
     match element {
-        Element::Float32 => padded((number as f32).to_ne_bytes()),
-        Element::Float64 => padded((number as f64).to_ne_bytes()),
-        Element::Float16 => padded(f16::from_f32(number as f32).to_ne_bytes()),
-        Element::Bfloat16 => padded(bf16::from_f32(number as f32).to_ne_bytes()),
-        Element::Int32 => padded((number as i32).to_ne_bytes()),
-        Element::Int64 => number.to_ne_bytes(),
+        ElementType::Float32 => padded((number as f32).to_ne_bytes()),
+        ElementType::Float64 => padded((number as f64).to_ne_bytes()),
+        ElementType::Float16 => padded(f16::from_f32(number as f32).to_ne_bytes()),
+        ElementType::Bfloat16 => padded(bf16::from_f32(number as f32).to_ne_bytes()),
+        ElementType::Int32 => padded((number as i32).to_ne_bytes()),
+        ElementType::Int64 => number.to_ne_bytes(),
     }
 }
 
@@ -105,13 +106,13 @@ mod tests {
     use crate::memory_bytes;
     use antiphon_model::schedule::Action;
 
-    fn all(schedule: &Schedule, element: Element) -> Vec<Vec<u8>> {
+    fn all(schedule: &Schedule, element: ElementType) -> Vec<Vec<u8>> {
         (0..schedule.ranks).map(|rank| numbers(schedule, element, rank, 0..memory_bytes(schedule))).collect()
     }
 
     #[test]
     fn sums_are_exact_in_any_order_and_no_two_ranks_have_the_same() {
-        for (ranks, element) in [3, 13, 19, 64, 254, 256].into_iter().flat_map(|n| Element::ALL.map(|e| (n, e))) {
+        for (ranks, element) in [3, 13, 19, 64, 254, 256].into_iter().flat_map(|n| ElementType::ALL.map(|e| (n, e))) {
             let (_, schedule) = star_reduce(ranks, 4096);
             let mut data = all(&schedule, element);
             data.sort();
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_exchange_of_two_ranks_data_shows() {
-        for element in Element::ALL {
+        for element in ElementType::ALL {
             let shard = element.bytes() as usize;
             let (_, gather) = ring_all_gather(19, 19 * shard as u64);
             let right: Vec<u8> = (0..19)

@@ -11,45 +11,45 @@ const MAX_FLYING: usize = 64;
 
 /// Executes in schedule order.
 pub fn in_order<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>]) {
-    Run { schedule, data }.in_order();
+    Executor { schedule, data }.in_order();
 }
 
 /// Executes in an order that `seed` chooses.
 pub fn shuffled<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: u64) {
-    Run { schedule, data }.shuffled(Random(seed));
+    Executor { schedule, data }.shuffled(SplitMix64(seed));
 }
 
 /// One chunk of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Message {
+struct TransferChunk {
     transfer: TransferId,
     chunk: u64,
 }
 
-struct Run<'a, T> {
+struct Executor<'a, T> {
     schedule: &'a Schedule,
     data: &'a mut [Vec<T>],
 }
 
-impl<T: Copy + Add<Output = T>> Run<'_, T> {
-    fn transfer(&self, message: Message) -> &Transfer {
+impl<T: Copy + Add<Output = T>> Executor<'_, T> {
+    fn transfer(&self, message: TransferChunk) -> &Transfer {
         &self.schedule.transfers[message.transfer as usize]
     }
 
     /// Where the message's data is, lane by lane.
-    fn ranges(&self, message: Message) -> Vec<Range<usize>> {
+    fn ranges(&self, message: TransferChunk) -> Vec<Range<usize>> {
         let (schedule, size) = (self.schedule, size_of::<T>() as u64);
         let range = |lane| elements(schedule, lane, schedule.chunk_range(lane as LaneId, message.chunk), size);
         self.transfer(message).lanes().map(range).collect()
     }
 
-    fn read(&self, rank: u32, message: Message) -> Vec<T> {
+    fn read(&self, rank: u32, message: TransferChunk) -> Vec<T> {
         let mut payload = vec![];
         gather(&self.ranges(message), &self.data[rank as usize], &mut payload);
         payload
     }
 
-    fn write(&mut self, message: Message, op: Op, payload: &[T]) {
+    fn write(&mut self, message: TransferChunk, op: Op, payload: &[T]) {
         let to = self.transfer(message).to as usize;
         let mut rest = payload;
         for range in self.ranges(message) {
@@ -65,11 +65,11 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
 
     fn in_order(&mut self) {
         let order = self.schedule.order();
-        let mut held: HashMap<Message, Vec<T>> = HashMap::new();
+        let mut held: HashMap<TransferChunk, Vec<T>> = HashMap::new();
         for turn in interruptible(Held::of(self.schedule).turns(&order)) {
             let id = order[turn.at as usize];
             for chunk in interruptible(0..self.schedule.chunks(&self.schedule.transfers[id as usize])) {
-                let message = Message { transfer: id, chunk };
+                let message = TransferChunk { transfer: id, chunk };
                 let payload = match held.remove(&message) {
                     Some(payload) => payload,
                     None => self.read(self.transfer(message).from, message),
@@ -82,40 +82,40 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
         }
     }
 
-    fn shuffled(&mut self, mut random: Random) {
-        let mut progress = Progress::new(self.schedule);
-        let mut flying: Vec<(Message, Op, Vec<T>)> = Vec::new();
+    fn shuffled(&mut self, mut random: SplitMix64) {
+        let mut tracker = DependencyTracker::new(self.schedule);
+        let mut flying: Vec<(TransferChunk, Op, Vec<T>)> = Vec::new();
         // Started, but not read; read, but held at their receivers.
-        let mut unsent: Vec<Message> = Vec::new();
-        let mut held: HashMap<Message, Vec<T>> = HashMap::new();
+        let mut unsent: Vec<TransferChunk> = Vec::new();
+        let mut held: HashMap<TransferChunk, Vec<T>> = HashMap::new();
         // Some runs start as much as they can before anything is applied, some hardly anything.
         let eagerness = 1 + random.below(15);
         for _ in interruptible(0u64..) {
-            let may_start = !progress.ready.is_empty() && flying.len() + unsent.len() < MAX_FLYING;
+            let may_start = !tracker.ready.is_empty() && flying.len() + unsent.len() < MAX_FLYING;
             let mut read = None;
             if !unsent.is_empty() && (flying.is_empty() && !may_start || random.below(16) < 4) {
                 read = Some(unsent.swap_remove(random.below(unsent.len())));
             } else if may_start && (flying.is_empty() || random.below(16) < eagerness) {
-                let message = progress.ready.swap_remove(random.below(progress.ready.len()));
-                match progress.awaits_sending(message.transfer) {
+                let message = tracker.ready.swap_remove(random.below(tracker.ready.len()));
+                match tracker.awaits_sending(message.transfer) {
                     true => unsent.push(message),
                     false => read = Some(message),
                 }
             } else if !flying.is_empty() {
                 let (message, op, payload) = flying.swap_remove(random.below(flying.len()));
                 self.write(message, op, &payload);
-                progress.happened(message, Event::Applied);
-                progress.applied(message);
+                tracker.happened(message, Event::Applied);
+                tracker.applied(message);
             } else if unsent.is_empty() {
                 return;
             }
             if let Some(message) = read {
                 let transfer = self.transfer(message);
                 held.insert(message, self.read(transfer.from, message));
-                progress.happened(message, Event::Sent);
-                progress.arrived(message);
+                tracker.happened(message, Event::Sent);
+                tracker.arrived(message);
             }
-            for message in progress.released.drain(..) {
+            for message in tracker.released.drain(..) {
                 let mut payload = held.remove(&message).expect("it was held");
                 let transfer = self.transfer(message);
                 let mut op = transfer.op;
@@ -130,38 +130,38 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
     }
 }
 
-/// What may become of messages next.
-struct Progress<'a> {
+/// The messages that may start or be applied next.
+struct DependencyTracker<'a> {
     schedule: &'a Schedule,
-    /// Index of the first message of every transfer; what each message still waits for to start, and to be applied
-    /// (one of which is its arrival).
+    /// Index of the first message of every transfer; how many events each message waits for to start, and to be applied
+    /// (its arrival is one).
     first: Vec<usize>,
     starts: Vec<u32>,
     applies: Vec<u32>,
-    /// Who waits for transfer `i`, and for what: `dependents[range[i]..range[i + 1]]`.
+    /// The dependents of transfer `i` are `dependents[range[i]..range[i + 1]]`.
     range: Vec<usize>,
     dependents: Vec<Dependent>,
     /// Messages left in every phase; all phases below `open` are complete.
     left: Vec<u64>,
     open: usize,
     /// Messages that only wait for the barrier of their phase, by phase.
-    gated: Vec<Vec<Message>>,
-    ready: Vec<Message>,
+    gated: Vec<Vec<TransferChunk>>,
+    ready: Vec<TransferChunk>,
     /// Messages that have arrived and may be applied.
-    released: Vec<Message>,
+    released: Vec<TransferChunk>,
 }
 
 /// A transfer that waits for another.
 #[derive(Clone, Copy)]
 struct Dependent {
     transfer: TransferId,
-    /// For what of the other.
+    /// The other, and its event.
     what: Dependency,
-    /// Whether at its receiver.
+    /// Whether it waits at its receiver.
     to_apply: bool,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> DependencyTracker<'a> {
     fn new(schedule: &'a Schedule) -> Self {
         let transfers = &schedule.transfers;
         let mut range = vec![0; transfers.len() + 1];
@@ -182,7 +182,7 @@ impl<'a> Progress<'a> {
                 *place += 1;
             }
         }
-        let mut progress = Progress {
+        let mut tracker = DependencyTracker {
             schedule,
             first: Vec::with_capacity(transfers.len()),
             starts: vec![],
@@ -197,26 +197,26 @@ impl<'a> Progress<'a> {
         };
         for transfer in transfers {
             let chunks = schedule.chunks(transfer);
-            progress.first.push(progress.starts.len());
+            tracker.first.push(tracker.starts.len());
             let count =
                 |after: &[Dependency], chunk: u64| after.iter().filter(|o| o.lag() as u64 <= chunk).count() as u32;
-            progress.starts.extend((0..chunks).map(|chunk| count(&transfer.start_after, chunk)));
-            progress.applies.extend((0..chunks).map(|chunk| 1 + count(&transfer.apply_after, chunk)));
-            progress.left[transfer.phase as usize] += chunks;
+            tracker.starts.extend((0..chunks).map(|chunk| count(&transfer.start_after, chunk)));
+            tracker.applies.extend((0..chunks).map(|chunk| 1 + count(&transfer.apply_after, chunk)));
+            tracker.left[transfer.phase as usize] += chunks;
         }
         for (id, transfer) in (0..).zip(transfers) {
             for chunk in 0..schedule.chunks(transfer) {
-                let message = Message { transfer: id, chunk };
-                if progress.starts[progress.index(message)] == 0 {
-                    progress.release(message);
+                let message = TransferChunk { transfer: id, chunk };
+                if tracker.starts[tracker.index(message)] == 0 {
+                    tracker.release(message);
                 }
             }
         }
-        progress.open_phases();
-        progress
+        tracker.open_phases();
+        tracker
     }
 
-    fn index(&self, message: Message) -> usize {
+    fn index(&self, message: TransferChunk) -> usize {
         self.first[message.transfer as usize] + message.chunk as usize
     }
 
@@ -226,7 +226,7 @@ impl<'a> Progress<'a> {
         self.dependents[range].iter().any(|dependent| dependent.what.event() == Event::Sent)
     }
 
-    fn release(&mut self, message: Message) {
+    fn release(&mut self, message: TransferChunk) {
         let phase = self.schedule.transfers[message.transfer as usize].phase as usize;
         if self.schedule.phases[phase].barrier && phase > self.open {
             self.gated[phase].push(message);
@@ -235,12 +235,12 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// A message has come to an event, for which others may have waited.
-    fn happened(&mut self, message: Message, event: Event) {
+    /// An event of a message, for which others may have waited.
+    fn happened(&mut self, message: TransferChunk, event: Event) {
         let id = message.transfer as usize;
         for at in self.range[id]..self.range[id + 1] {
             let Dependent { transfer, what, to_apply } = self.dependents[at];
-            let waiting = Message { transfer, chunk: message.chunk + what.lag() as u64 };
+            let waiting = TransferChunk { transfer, chunk: message.chunk + what.lag() as u64 };
             let chunks = self.schedule.chunks(&self.schedule.transfers[transfer as usize]);
             if what.event() != event || waiting.chunk >= chunks {
                 continue;
@@ -257,8 +257,8 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// One less of what a message waits for at its receiver.
-    fn arrived(&mut self, message: Message) {
+    /// One of the events that a message waits for at its receiver has happened.
+    fn arrived(&mut self, message: TransferChunk) {
         let index = self.index(message);
         self.applies[index] -= 1;
         if self.applies[index] == 0 {
@@ -266,7 +266,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn applied(&mut self, message: Message) {
+    fn applied(&mut self, message: TransferChunk) {
         self.left[self.schedule.transfers[message.transfer as usize].phase as usize] -= 1;
         self.open_phases();
     }
@@ -282,9 +282,9 @@ impl<'a> Progress<'a> {
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): same seed, same execution, on every machine.
-pub struct Random(pub u64);
+pub struct SplitMix64(pub u64);
 
-impl Random {
+impl SplitMix64 {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn random_numbers_are_those_published() {
         // Of the reference implementation (Vigna, splitmix64.c), seed 1234567.
-        let mut random = Random(1_234_567);
+        let mut random = SplitMix64(1_234_567);
         for expected in [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423] {
             assert_eq!(random.next(), expected);
         }

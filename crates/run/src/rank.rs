@@ -1,23 +1,23 @@
-//! What one rank of a running schedule has done and may do next, for whatever carries its messages: threads of this
-//! process, MPI, sockets.
+//! The progress of one rank of a running schedule, for any carrier of its messages: threads of this process, MPI,
+//! sockets.
 
 use antiphon_base::watch::checkpoint;
 use antiphon_model::schedule::{Action, Dependency, Event, Instruction, Issue, Program, Schedule, Stream, TransferId};
 use std::collections::HashMap;
 
-/// One rank of a running schedule: its streams, each with messages in order, and what became of them. Moves no data.
+/// The progress of one rank of a running schedule: its streams, each with messages in order. Moves no data.
 ///
-/// Whoever carries the messages asks [`Rank::next_send`] until it says `None`, reports [`Rank::sent`] when the data of a
-/// send are no longer needed, and, of what arrives, applies what [`Rank::may_apply`] allows, one message at a time,
-/// and reports [`Rank::applied`].
+/// The carrier asks [`Self::next_send`] until it says `None`, and reports [`Self::sent`] when the data of a send are no
+/// longer needed. It applies arrived messages one at a time as [`Self::may_apply`] allows, and reports
+/// [`Self::applied`].
 #[derive(Debug, Clone)]
-pub struct Rank {
-    streams: Vec<Queue>,
+pub struct RankProgress {
+    streams: Vec<StreamQueue>,
     /// Barriers: messages to be applied here before each, after the one before.
     before_barriers: Vec<u64>,
     /// Barriers that are open everywhere.
     opened: usize,
-    /// Where sends go slot by slot: how many of each slot have not started, and the first slot that has such.
+    /// Where sends go slot by slot: the messages of each slot that have not started, and the first slot that has any.
     slots: Option<(Vec<u64>, usize)>,
     left: u64,
     /// Stream and step of every transfer that comes.
@@ -26,10 +26,10 @@ pub struct Rank {
 
 /// One stream.
 #[derive(Debug, Clone)]
-struct Queue {
+struct StreamQueue {
     peer: u32,
     sends: bool,
-    steps: Vec<Step>,
+    steps: Vec<StreamStep>,
     /// Of every message: its step, chunk, and the number of its slot where that counts.
     messages: Vec<(u32, u32, u32)>,
     started: usize,
@@ -38,7 +38,7 @@ struct Queue {
 
 /// One transfer, at this end of it.
 #[derive(Debug, Clone)]
-struct Step {
+struct StreamStep {
     transfer: TransferId,
     action: Action,
     /// Barriers that must be open.
@@ -53,7 +53,7 @@ struct Step {
 
 /// A message at one of its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Message {
+pub struct RankMessage {
     /// Number of the stream at its rank.
     pub stream: usize,
     /// The transfer.
@@ -65,10 +65,10 @@ pub struct Message {
     step: u32,
 }
 
-impl Rank {
-    /// A rank of a checked schedule of at most 2^32 chunks a lane, with the programs of all; nothing has happened.
+impl RankProgress {
+    /// The start of a rank of a checked schedule of at most 2^32 chunks a lane. `program` is that of all ranks.
     /// O(messages of the rank).
-    pub fn new(schedule: &Schedule, program: &Program, rank: u32) -> Rank {
+    pub fn new(schedule: &Schedule, program: &Program, rank: u32) -> RankProgress {
         checkpoint();
         let streams = &program.ranks[rank as usize].streams;
         let mut places: HashMap<(TransferId, Event), (u32, u32)> = HashMap::new();
@@ -77,63 +77,21 @@ impl Rank {
             places.extend((0..).zip(&of_stream.instructions).map(|(at, i)| ((i.transfer, event), (stream, at))));
         }
         let barriers: Vec<u32> = (0..).zip(&schedule.phases).filter(|(_, p)| p.barrier).map(|(id, _)| id).collect();
+        let queue = |stream: &Stream| StreamQueue::new(schedule, stream, &places, &barriers);
+        let mut streams: Vec<StreamQueue> = streams.iter().map(queue).collect();
         let mut before_barriers = vec![0; barriers.len()];
-        let mut slots: Vec<(u32, u64)> = vec![];
-        let mut left = 0;
-        let mut queue = |stream: &Stream| {
-            let wait = |wait: &Dependency| {
-                let (stream, at) = places[&(wait.transfer(), wait.event())];
-                (stream, at, wait.lag() as u64)
-            };
-            let step = |instruction: &Instruction| {
-                let phase = schedule.transfers[instruction.transfer as usize].phase;
-                Step {
-                    transfer: instruction.transfer,
-                    action: instruction.action,
-                    barriers: barriers.partition_point(|&barrier| barrier <= phase),
-                    holds: barriers.iter().position(|&barrier| barrier > phase).filter(|_| !stream.sends),
-                    waits: instruction.waits.iter().map(wait).collect(),
-                    done: 0,
-                }
-            };
-            let steps: Vec<Step> = stream.instructions.iter().map(step).collect();
-            let messages: Vec<_> = stream.messages(schedule).map(|(at, chunk)| (at as u32, chunk as u32, 0)).collect();
-            left += messages.len() as u64;
-            for &(at, chunk, _) in &messages {
-                let step = &steps[at as usize];
-                if let Some(barrier) = step.holds {
-                    before_barriers[barrier] += 1;
-                }
-                if stream.sends {
-                    let transfer = &schedule.transfers[step.transfer as usize];
-                    slots.push((transfer.phase, schedule.slot(transfer, chunk as u64)));
-                }
-            }
-            Queue { peer: stream.peer, sends: stream.sends, steps, messages, started: 0, done: 0 }
-        };
-        let mut streams: Vec<Queue> = streams.iter().map(&mut queue).collect();
-        let by_slots = schedule.endpoint.issue != Issue::Links;
-        let slots = by_slots.then(|| {
-            slots.sort_unstable();
-            slots.dedup();
-            let mut unstarted = vec![0; slots.len()];
-            for queue in streams.iter_mut().filter(|queue| queue.sends) {
-                for (at, chunk, number) in &mut queue.messages {
-                    let transfer = &schedule.transfers[queue.steps[*at as usize].transfer as usize];
-                    let slot =
-                        slots.partition_point(|&slot| slot < (transfer.phase, schedule.slot(transfer, *chunk as u64)));
-                    unstarted[slot] += 1;
-                    *number = slot as u32;
-                }
-            }
-            (unstarted, 0)
-        });
+        for queue in &streams {
+            let held = queue.messages.iter().filter_map(|&(at, ..)| queue.steps[at as usize].holds);
+            held.for_each(|barrier| before_barriers[barrier] += 1);
+        }
+        let left = streams.iter().map(|queue| queue.messages.len() as u64).sum();
+        let slots = (schedule.endpoint.issue != Issue::Links).then(|| (number_slots(schedule, &mut streams), 0));
         let arrivals = places
             .into_iter()
             .filter(|((_, event), _)| *event == Event::Applied)
             .map(|((id, _), at)| (id, at))
             .collect();
-        Rank { streams, before_barriers, opened: 0, slots, left, arrivals }
+        RankProgress { streams, before_barriers, opened: 0, slots, left, arrivals }
     }
 
     /// Of every stream: the other rank, and whether it sends.
@@ -147,7 +105,7 @@ impl Rank {
     }
 
     /// The next message of a stream that sends, which from now on counts as started; `None` while it must wait.
-    pub fn next_send(&mut self, stream: usize) -> Option<Message> {
+    pub fn next_send(&mut self, stream: usize) -> Option<RankMessage> {
         let message = self.next(stream)?;
         let slot = self.streams[stream].messages[self.streams[stream].started].2 as usize;
         if self.slots.as_ref().is_some_and(|&(_, now)| slot > now)
@@ -168,31 +126,31 @@ impl Rank {
 
     /// The next message that will arrive on a stream, which from now on counts as expected; `None` after the last.
     /// Messages of one stream arrive in this order where the carrier keeps it.
-    pub fn next_receive(&mut self, stream: usize) -> Option<Message> {
+    pub fn next_receive(&mut self, stream: usize) -> Option<RankMessage> {
         let message = self.next(stream)?;
         self.streams[stream].started += 1;
         Some(message)
     }
 
-    /// A message of a transfer that has come, where they do not come in the order of a stream; `None` if none is to come.
-    pub fn arrival(&self, transfer: TransferId, chunk: u64) -> Option<Message> {
+    /// A message that has come, for carriers that do not keep the order of a stream; `None` if the rank expects none.
+    pub fn arrival(&self, transfer: TransferId, chunk: u64) -> Option<RankMessage> {
         let &(stream, step) = self.arrivals.get(&transfer)?;
-        let Step { transfer, action, .. } = self.streams[stream as usize].steps[step as usize];
-        Some(Message { stream: stream as usize, transfer, chunk, action, step })
+        let StreamStep { transfer, action, .. } = self.streams[stream as usize].steps[step as usize];
+        Some(RankMessage { stream: stream as usize, transfer, chunk, action, step })
     }
 
     /// Whether what has arrived may be added or stored now.
-    pub fn may_apply(&self, message: &Message) -> bool {
+    pub fn may_apply(&self, message: &RankMessage) -> bool {
         self.streams[message.stream].steps[message.step as usize].done == message.chunk && self.is_ready(message)
     }
 
     /// The data of the oldest send of its transfer are no longer needed.
-    pub fn sent(&mut self, message: &Message) {
+    pub fn sent(&mut self, message: &RankMessage) {
         self.count(message);
     }
 
     /// What arrived has been added or stored.
-    pub fn applied(&mut self, message: &Message) {
+    pub fn applied(&mut self, message: &RankMessage) {
         self.count(message);
         if let Some(barrier) = self.streams[message.stream].steps[message.step as usize].holds {
             self.before_barriers[barrier] -= 1;
@@ -210,9 +168,9 @@ impl Rank {
         self.opened = self.opened.max(barriers);
     }
 
-    /// The first message, in the order of service, that has still to arrive here, else to leave: what an
-    /// execution that does not go on waits for.
-    pub fn waits_for(&self, schedule: &Schedule) -> Option<Message> {
+    /// The first message, in the order of service, that has still to arrive here, else to leave. A stalled execution
+    /// waits for it.
+    pub fn waits_for(&self, schedule: &Schedule) -> Option<RankMessage> {
         let unfinished = self.streams.iter().enumerate().filter(|(_, queue)| queue.done < queue.messages.len());
         let next = unfinished.map(|(id, queue)| queue.message(id, queue.done));
         next.min_by_key(|message| {
@@ -222,19 +180,19 @@ impl Rank {
         })
     }
 
-    fn next(&self, stream: usize) -> Option<Message> {
+    fn next(&self, stream: usize) -> Option<RankMessage> {
         let queue = &self.streams[stream];
         (queue.started < queue.messages.len()).then(|| queue.message(stream, queue.started))
     }
 
     /// Whether all that a message waits for at this rank has happened.
-    pub fn is_ready(&self, message: &Message) -> bool {
+    pub fn is_ready(&self, message: &RankMessage) -> bool {
         let waits = &self.streams[message.stream].steps[message.step as usize].waits;
         let happened = |stream: u32, at: u32| self.streams[stream as usize].steps[at as usize].done;
         waits.iter().all(|&(stream, at, lag)| happened(stream, at) + lag > message.chunk)
     }
 
-    fn count(&mut self, message: &Message) {
+    fn count(&mut self, message: &RankMessage) {
         let queue = &mut self.streams[message.stream];
         queue.done += 1;
         queue.steps[message.step as usize].done += 1;
@@ -242,11 +200,64 @@ impl Rank {
     }
 }
 
-impl Queue {
-    fn message(&self, stream: usize, number: usize) -> Message {
+/// Numbers the slots of all sends in order; gives how many messages each has.
+fn number_slots(schedule: &Schedule, streams: &mut [StreamQueue]) -> Vec<u64> {
+    let slot_of = |step: &StreamStep, chunk: u32| {
+        let transfer = &schedule.transfers[step.transfer as usize];
+        (transfer.phase, schedule.slot(transfer, chunk as u64))
+    };
+    let sends = streams.iter().filter(|queue| queue.sends);
+    let of_queue = |queue: &StreamQueue| {
+        let slots = queue.messages.iter().map(|&(at, chunk, _)| slot_of(&queue.steps[at as usize], chunk));
+        slots.collect::<Vec<_>>()
+    };
+    let mut slots: Vec<(u32, u64)> = sends.flat_map(of_queue).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    let mut unstarted = vec![0; slots.len()];
+    for queue in streams.iter_mut().filter(|queue| queue.sends) {
+        for (at, chunk, number) in &mut queue.messages {
+            let own = slot_of(&queue.steps[*at as usize], *chunk);
+            let slot = slots.partition_point(|&slot| slot < own);
+            unstarted[slot] += 1;
+            *number = slot as u32;
+        }
+    }
+    unstarted
+}
+
+impl StreamQueue {
+    /// `places` are the stream and step of every event here; `barriers` are the phases that have one.
+    fn new(
+        schedule: &Schedule,
+        stream: &Stream,
+        places: &HashMap<(TransferId, Event), (u32, u32)>,
+        barriers: &[u32],
+    ) -> StreamQueue {
+        let wait = |wait: &Dependency| {
+            let (stream, at) = places[&(wait.transfer(), wait.event())];
+            (stream, at, wait.lag() as u64)
+        };
+        let step = |instruction: &Instruction| {
+            let phase = schedule.transfers[instruction.transfer as usize].phase;
+            StreamStep {
+                transfer: instruction.transfer,
+                action: instruction.action,
+                barriers: barriers.partition_point(|&barrier| barrier <= phase),
+                holds: barriers.iter().position(|&barrier| barrier > phase).filter(|_| !stream.sends),
+                waits: instruction.waits.iter().map(wait).collect(),
+                done: 0,
+            }
+        };
+        let messages = stream.messages(schedule).map(|(at, chunk)| (at as u32, chunk as u32, 0)).collect();
+        let steps = stream.instructions.iter().map(step).collect();
+        StreamQueue { peer: stream.peer, sends: stream.sends, steps, messages, started: 0, done: 0 }
+    }
+
+    fn message(&self, stream: usize, number: usize) -> RankMessage {
         let (step, chunk, _) = self.messages[number];
-        let Step { transfer, action, .. } = self.steps[step as usize];
-        Message { stream, transfer, chunk: chunk as u64, action, step }
+        let StreamStep { transfer, action, .. } = self.steps[step as usize];
+        RankMessage { stream, transfer, chunk: chunk as u64, action, step }
     }
 }
 
@@ -277,7 +288,7 @@ mod tests {
     #[test]
     fn a_rank_waits_for_what_it_needs_and_no_more() {
         let (schedule, program) = to_the_middle(Issue::Links);
-        let mut middle = Rank::new(&schedule, &program, 1);
+        let mut middle = RankProgress::new(&schedule, &program, 1);
         assert_eq!(middle.streams().collect::<Vec<_>>(), [(0, true), (0, false), (2, true), (2, false)]);
         assert_eq!((middle.next_send(0), middle.reached()), (None, 0));
         assert_eq!(middle.waits_for(&schedule).map(|message| (message.transfer, message.chunk)), Some((0, 0)));
@@ -304,7 +315,7 @@ mod tests {
     #[test]
     fn steps_go_one_after_the_other() {
         let (schedule, program) = to_the_middle(Issue::Steps);
-        let mut middle = Rank::new(&schedule, &program, 1);
+        let mut middle = RankProgress::new(&schedule, &program, 1);
         for stream in [3, 1, 3, 1] {
             let message = middle.next_receive(stream).unwrap();
             middle.applied(&message);
@@ -319,7 +330,7 @@ mod tests {
     #[test]
     fn ends_need_nothing_but_their_turn() {
         let (schedule, program) = to_the_middle(Issue::Links);
-        let mut end = Rank::new(&schedule, &program, 0);
+        let mut end = RankProgress::new(&schedule, &program, 0);
         assert_eq!(end.reached(), 1);
         assert!(end.next_send(0).is_some() && end.next_send(0).is_some() && end.next_send(0).is_none());
         assert_eq!(end.waits_for(&schedule).unwrap().transfer, 2);

@@ -1,8 +1,7 @@
-//! A schedule run by threads of this process on buffers that all of them reach: data go from one rank's buffer straight
-//! into another's.
+//! A schedule run by threads of this process on shared buffers: data go straight from one rank's buffer into another's.
 
-use super::random::Random;
-use super::rank::{Message, Rank};
+use super::random::SplitMix64;
+use super::rank::{RankMessage, RankProgress};
 use super::{check_data, check_elements, elements, memory_bytes};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
@@ -38,7 +37,7 @@ pub enum Threads {
 pub struct Execution {
     schedule: Schedule,
     /// Before anything has happened.
-    ranks: Vec<Rank>,
+    ranks: Vec<RankProgress>,
     /// First bytes of the pieces of every buffer, and its end: no message carries a part of a piece.
     cuts: Vec<Bytes>,
 }
@@ -69,11 +68,11 @@ impl Execution {
         cuts.sort_unstable();
         cuts.dedup();
         let program = Program::new(schedule);
-        let ranks = (0..schedule.ranks).map(|rank| Rank::new(schedule, &program, rank)).collect();
+        let ranks = (0..schedule.ranks).map(|rank| RankProgress::new(schedule, &program, rank)).collect();
         Ok(Execution { schedule: schedule.clone(), ranks, cuts })
     }
 
-    /// Runs it on `data`, one buffer a rank as for [`super::execute`], in place. What a message carries is read when
+    /// Runs it on `data`, one buffer a rank as for [`super::execute`], in place. The data of a message are read when
     /// the receiver takes it, and written at once.
     ///
     /// # Errors
@@ -100,14 +99,14 @@ impl Execution {
         if workers > MAX_THREADS {
             return Err(Error::new(Code::TooLarge, format!("{workers} threads; at most {MAX_THREADS} are run")));
         }
-        let mut ranks: Vec<(u32, Rank)> = (0..).zip(self.ranks.iter().cloned()).collect();
-        let shared = Shared::new(self, data);
+        let mut ranks: Vec<(u32, RankProgress)> = (0..).zip(self.ranks.iter().cloned()).collect();
+        let shared = SharedState::new(self, data);
         let share = ranks.len().div_ceil(workers);
         thread::scope(|scope| {
             let (working, workers) = channel::<()>();
             for (number, mine) in (0u64..).zip(ranks.chunks_mut(share)) {
                 let (shared, working) = (&shared, working.clone());
-                let random = seed.map(|seed| Random(seed ^ number << 32));
+                let random = seed.map(|seed| SplitMix64(seed ^ number << 32));
                 scope.spawn(move || {
                     Worker { shared, random }.run(mine);
                     drop(working);
@@ -127,8 +126,8 @@ impl Execution {
     }
 }
 
-/// What all threads see.
-struct Shared<'a, T> {
+/// The state that all threads share.
+struct SharedState<'a, T> {
     schedule: &'a Schedule,
     /// First elements of the pieces.
     cuts: Vec<usize>,
@@ -139,11 +138,11 @@ struct Shared<'a, T> {
     /// Ranks that have reached every barrier.
     barriers: Vec<AtomicUsize>,
     bell: Bell,
-    /// Whether nobody waits for the result any more.
+    /// Whether the run was interrupted.
     ended: AtomicBool,
 }
 
-impl<'a, T> Shared<'a, T> {
+impl<'a, T> SharedState<'a, T> {
     fn new(execution: &'a Execution, data: &'a mut [&mut [T]]) -> Self {
         let (schedule, size) = (&execution.schedule, size_of::<T>() as u64);
         let cuts: Vec<usize> = execution.cuts.iter().map(|&cut| (cut / size) as usize).collect();
@@ -159,7 +158,7 @@ impl<'a, T> Shared<'a, T> {
         let sends = (0..).zip(&execution.ranks).flat_map(|(from, rank)| {
             rank.streams().filter(|&(_, sends)| sends).map(move |(peer, _)| ((from, peer), Default::default()))
         });
-        Shared {
+        SharedState {
             schedule,
             buffers: data.iter_mut().map(|buffer| pieces(buffer)).collect(),
             streams: sends.collect(),
@@ -171,7 +170,7 @@ impl<'a, T> Shared<'a, T> {
     }
 
     /// Pieces that a message carries, lane by lane.
-    fn pieces(&self, message: &Message) -> impl Iterator<Item = usize> + '_ {
+    fn pieces(&self, message: &RankMessage) -> impl Iterator<Item = usize> + '_ {
         let (chunk, size) = (message.chunk, size_of::<T>() as u64);
         let cut = |at: usize| self.cuts.partition_point(|&cut| cut < at);
         self.schedule.transfers[message.transfer as usize].lanes().flat_map(move |lane| {
@@ -182,9 +181,9 @@ impl<'a, T> Shared<'a, T> {
     }
 }
 
-impl<T: Copy + Add<Output = T>> Shared<'_, T> {
-    /// Adds or stores what a message brings.
-    fn apply(&self, message: &Message) {
+impl<T: Copy + Add<Output = T>> SharedState<'_, T> {
+    /// Adds or stores the data of a message.
+    fn apply(&self, message: &RankMessage) {
         let transfer = &self.schedule.transfers[message.transfer as usize];
         let (from, to) = (&self.buffers[transfer.from as usize], &self.buffers[transfer.to as usize]);
         for piece in self.pieces(message) {
@@ -200,13 +199,13 @@ impl<T: Copy + Add<Output = T>> Shared<'_, T> {
 
 /// One thread.
 struct Worker<'a, T> {
-    shared: &'a Shared<'a, T>,
-    random: Option<Random>,
+    shared: &'a SharedState<'a, T>,
+    random: Option<SplitMix64>,
 }
 
 impl<T: Copy + Add<Output = T>> Worker<'_, T> {
-    fn run(mut self, ranks: &mut [(u32, Rank)]) {
-        let mut states: Vec<_> = ranks.iter_mut().map(|(id, rank)| State::new(*id, rank)).collect();
+    fn run(mut self, ranks: &mut [(u32, RankProgress)]) {
+        let mut states: Vec<_> = ranks.iter_mut().map(|(id, rank)| RankState::new(*id, rank)).collect();
         loop {
             let seen = self.shared.bell.version();
             let mut is_done = true;
@@ -227,8 +226,8 @@ impl<T: Copy + Add<Output = T>> Worker<'_, T> {
         }
     }
 
-    /// Does all that a rank can do now; whether that was anything.
-    fn advance(&mut self, state: &mut State) -> bool {
+    /// Does all that a rank can do now; tells whether that was anything.
+    fn advance(&mut self, state: &mut RankState) -> bool {
         let mut has_changed = state.pass_barriers(&self.shared.barriers, self.shared.buffers.len());
         for stream in 0..state.streams.len() {
             self.pause();
@@ -283,22 +282,22 @@ impl<T: Copy + Add<Output = T>> Worker<'_, T> {
 }
 
 /// A rank and its messages under way.
-struct State<'a> {
+struct RankState<'a> {
     id: u32,
-    rank: &'a mut Rank,
+    rank: &'a mut RankProgress,
     streams: Vec<(u32, bool)>,
     /// By stream: sends not yet applied, or the receive that is due.
-    under_way: Vec<std::collections::VecDeque<Message>>,
+    under_way: Vec<std::collections::VecDeque<RankMessage>>,
     /// By stream: messages that both ends are done with.
     gone: Vec<u64>,
     reached: usize,
 }
 
-impl<'a> State<'a> {
-    fn new(id: u32, rank: &'a mut Rank) -> Self {
+impl<'a> RankState<'a> {
+    fn new(id: u32, rank: &'a mut RankProgress) -> Self {
         let streams: Vec<_> = rank.streams().collect();
         let (under_way, gone) = (vec![Default::default(); streams.len()], vec![0; streams.len()]);
-        State { id, rank, streams, under_way, gone, reached: 0 }
+        RankState { id, rank, streams, under_way, gone, reached: 0 }
     }
 
     /// Says which barriers the rank has reached and learns which are open; whether there was news.
@@ -312,7 +311,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Wakes threads that have nothing to do when something has happened.
+/// Wakes idle threads when something has happened.
 #[derive(Default)]
 struct Bell {
     version: AtomicU64,

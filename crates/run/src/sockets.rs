@@ -1,7 +1,7 @@
-//! One node of a fabric whose links are TCP connections: it runs a rank's part of schedules, and passes on what others
-//! send through it, packet by packet.
+//! One node of a fabric whose links are TCP connections: it runs a rank's part of schedules, and passes on the packets
+//! that others send through it.
 
-use super::{Element, Message, Rank, gather, pieces};
+use super::{ElementType, RankMessage, RankProgress, gather, pieces};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{Schedule, TransferId};
@@ -15,26 +15,26 @@ use std::time::{Duration, Instant};
 
 /// Bytes in front of a packet's data: its transfer, chunk, bytes of the message, and its own.
 pub const HEADER_BYTES: usize = 16;
-/// Bytes that the system may hold of what a link has still to send: what is sent later should be decided later.
+/// Bytes that the system may buffer for a link. Few, so that the choice of the next packet is made late.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Messages of a rank that a link is given at once: the one on its way, and the next.
 const AHEAD: usize = 2;
-/// After what time it is tried again to join a link.
+/// Time between two attempts to join a link.
 const RETRY: Duration = Duration::from_millis(20);
-/// Header of what ends a run.
+/// Transfer in the header that ends a run.
 const END: TransferId = TransferId::MAX;
 
 /// A node and its links.
 #[derive(Debug)]
-pub struct Node {
+pub struct SocketNode {
     outs: Vec<(LinkId, TcpStream)>,
     ins: Vec<(LinkId, TcpStream)>,
     packet_bytes: usize,
     spares: Spares,
 }
 
-/// Buffers that a node no longer needs, kept for the next message: memory that goes back to the system comes back page by
-/// page, and with as many nodes as a machine can drive that was 7 % of a run.
+/// Buffers that a node no longer needs, kept for the next message. Memory given back to the system returns page by
+/// page, which took 7 % of a run with as many nodes as a machine can drive.
 #[derive(Debug, Default)]
 struct Spares {
     messages: Pool,
@@ -57,9 +57,9 @@ impl Pool {
     }
 }
 
-/// What a node is told during a run.
+/// An order to a node during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum NodeOrder {
     /// All nodes are ready.
     Begin,
     /// So many barriers are open.
@@ -70,32 +70,32 @@ pub enum Order {
 
 /// Where orders for a node go during a run.
 #[derive(Debug, Clone)]
-pub struct Orders(Sender<Event>);
+pub struct NodeOrders(Sender<SocketEvent>);
 
-impl Orders {
-    /// Orders, and what takes them to [`Node::run`].
-    pub fn new() -> (Orders, Inbox) {
+impl NodeOrders {
+    /// Orders, and the inbox that takes them to [`SocketNode::run`].
+    pub fn new() -> (NodeOrders, Inbox) {
         let (sender, receiver) = channel();
-        (Orders(sender.clone()), Inbox { sender, receiver })
+        (NodeOrders(sender.clone()), Inbox { sender, receiver })
     }
 
     /// Gives one; in vain if the run is over.
-    pub fn give(&self, order: Order) {
-        _ = self.0.send(Event::Told(order));
+    pub fn give(&self, order: NodeOrder) {
+        _ = self.0.send(SocketEvent::Told(order));
     }
 }
 
-/// What a node hears during a run.
+/// The events of a node during a run.
 #[derive(Debug)]
 pub struct Inbox {
-    sender: Sender<Event>,
-    receiver: Receiver<Event>,
+    sender: Sender<SocketEvent>,
+    receiver: Receiver<SocketEvent>,
 }
 
-/// What a node tells during a run.
+/// What a node reports during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// It waits for [`Order::Begin`].
+    /// It waits for [`NodeOrder::Begin`].
     Ready,
     /// Its rank has reached so many barriers.
     Reached(usize),
@@ -107,14 +107,14 @@ pub enum News {
 #[derive(Debug)]
 pub struct AtNode<'a> {
     /// Of the programs of links; nothing has happened.
-    pub rank: Rank,
+    pub rank: RankProgress,
     /// Its buffer.
     pub memory: &'a mut [u8],
     /// What is in it.
-    pub element: Element,
+    pub element: ElementType,
 }
 
-impl Node {
+impl SocketNode {
     /// Listens for links that come in, at addresses of this node.
     ///
     /// # Errors
@@ -134,13 +134,13 @@ impl Node {
         outs: &[(LinkId, SocketAddr)],
         packet_bytes: usize,
         patience: Duration,
-    ) -> Result<Node> {
+    ) -> Result<SocketNode> {
         let deadline = Instant::now().checked_add(patience);
         let join = |&(link, at): &(LinkId, SocketAddr)| soon(link, deadline, || join(at));
         let outs = outs.iter().map(join).collect::<Result<_>>()?;
         let accept = |(link, listener): (LinkId, TcpListener)| soon(link, deadline, || accept(&listener));
         let ins = ins.into_iter().map(accept).collect::<Result<_>>()?;
-        Ok(Node { outs, ins, packet_bytes, spares: Spares::default() })
+        Ok(SocketNode { outs, ins, packet_bytes, spares: Spares::default() })
     }
 
     /// Sends `bytes` on all links at once, and returns the rate in bytes a second at which the last half came on every link
@@ -195,7 +195,8 @@ impl Node {
         mut tell: impl FnMut(News),
     ) -> Result<()> {
         let Inbox { sender: events, receiver: happened } = inbox;
-        let queues: HashMap<LinkId, Queue> = self.outs.iter().map(|(link, _)| (*link, Queue::default())).collect();
+        let queues: HashMap<LinkId, LinkQueue> =
+            self.outs.iter().map(|(link, _)| (*link, LinkQueue::default())).collect();
         thread::scope(|scope| {
             let mut threads = vec![];
             for (link, stream) in &self.outs {
@@ -220,9 +221,9 @@ impl Node {
                 is_done: false,
             }
             .follow(&happened, patience, &mut tell);
-            queues.values().for_each(Queue::close);
+            queues.values().for_each(LinkQueue::close);
             if outcome.is_err() {
-                // The others end, too, and nobody waits for what does not come.
+                // The others end, too, and wait for nothing that cannot come.
                 let streams = self.outs.iter().chain(&self.ins);
                 streams.for_each(|(_, stream)| _ = stream.shutdown(std::net::Shutdown::Both));
             }
@@ -232,7 +233,7 @@ impl Node {
     }
 }
 
-/// Says which link it is that failed.
+/// Names the link that failed.
 fn of_link(link: LinkId) -> impl Fn(io::Error) -> Error {
     move |what| Error::new(Code::Stalled, format!("link {link}: {what}"))
 }
@@ -260,7 +261,7 @@ fn join(at: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The connection that waits for being accepted.
+/// The connection that waits to be accepted.
 fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     listener.set_nonblocking(true)?;
     let (stream, _) = listener.accept().map_err(|what| match what.kind() {
@@ -276,12 +277,12 @@ fn joined<T>(outcome: thread::Result<io::Result<T>>) -> Result<T> {
     outcome.unwrap_or_else(|_| Err(io::Error::other("its thread panicked"))).map_err(broken)
 }
 
-/// What the thread of a rank hears.
+/// An event for the thread of a rank.
 #[derive(Debug)]
-enum Event {
-    Sent(Message),
+enum SocketEvent {
+    Sent(RankMessage),
     Arrived(TransferId, u64, Vec<u8>),
-    Told(Order),
+    Told(NodeOrder),
 }
 
 /// One run at one node.
@@ -289,23 +290,28 @@ struct Course<'a, 'b> {
     schedule: &'a Schedule,
     spares: &'a Spares,
     at_node: &'a mut Option<AtNode<'b>>,
-    /// Of every stream of the rank: the link where it sends, and messages that the link has.
+    /// For every stream of the rank: the link if it sends, and the messages that the link has.
     streams: Vec<(Option<LinkId>, usize)>,
-    queues: &'a HashMap<LinkId, Queue>,
-    /// What has come and must wait, by its transfer, whose chunks go in order.
-    held: BTreeMap<TransferId, VecDeque<(Message, Vec<u8>)>>,
+    queues: &'a HashMap<LinkId, LinkQueue>,
+    /// Arrived messages that must wait, by transfer; the chunks of a transfer go in order.
+    held: BTreeMap<TransferId, VecDeque<(RankMessage, Vec<u8>)>>,
     has_begun: bool,
     reached: usize,
     is_done: bool,
 }
 
 impl Course<'_, '_> {
-    fn follow(&mut self, happened: &Receiver<Event>, patience: Duration, tell: &mut impl FnMut(News)) -> Result<()> {
+    fn follow(
+        &mut self,
+        happened: &Receiver<SocketEvent>,
+        patience: Duration,
+        tell: &mut impl FnMut(News),
+    ) -> Result<()> {
         loop {
             if self.has_begun {
                 self.go_on(tell)?;
             }
-            // How long others take to be ready is not known here.
+            // Others may take any time to be ready.
             let patience = if self.has_begun { patience } else { Duration::MAX };
             let Ok(first) = happened.recv_timeout(patience) else {
                 let waits = self.at_node.as_ref().and_then(|at| at.rank.waits_for(self.schedule));
@@ -315,14 +321,14 @@ impl Course<'_, '_> {
             };
             for event in std::iter::once(first).chain(happened.try_iter()) {
                 match (event, &mut self.at_node) {
-                    (Event::Told(Order::Begin), _) => self.has_begun = true,
-                    (Event::Told(Order::End), _) => return Ok(()),
-                    (Event::Told(Order::Open(barriers)), Some(at)) => at.rank.open(barriers),
-                    (Event::Sent(message), Some(at)) => {
+                    (SocketEvent::Told(NodeOrder::Begin), _) => self.has_begun = true,
+                    (SocketEvent::Told(NodeOrder::End), _) => return Ok(()),
+                    (SocketEvent::Told(NodeOrder::Open(barriers)), Some(at)) => at.rank.open(barriers),
+                    (SocketEvent::Sent(message), Some(at)) => {
                         at.rank.sent(&message);
                         self.streams[message.stream].1 -= 1;
                     }
-                    (Event::Arrived(transfer, chunk, data), Some(at)) => {
+                    (SocketEvent::Arrived(transfer, chunk, data), Some(at)) => {
                         let message = at.rank.arrival(transfer, chunk).ok_or_else(|| {
                             Error::new(Code::Stalled, format!("transfer {transfer} came to a rank that it is not for"))
                         })?;
@@ -334,7 +340,7 @@ impl Course<'_, '_> {
         }
     }
 
-    /// Adds or stores what has come and may be.
+    /// Adds or stores the arrived messages that may be.
     fn apply(&mut self) {
         let Some(at) = &mut self.at_node else { return };
         let mut has_changed = true;
@@ -392,28 +398,28 @@ impl Course<'_, '_> {
     }
 }
 
-/// What a link has still to send.
+/// Packets that a link has still to send.
 #[derive(Default)]
-struct Queue {
-    waiting: Mutex<Waiting>,
+struct LinkQueue {
+    waiting: Mutex<QueuedPackets>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueuedPackets {
     /// The rank's own messages.
-    own: VecDeque<(Message, Vec<u8>)>,
+    own: VecDeque<(RankMessage, Vec<u8>)>,
     /// Packets from elsewhere, with their headers.
     passing: VecDeque<Vec<u8>>,
     is_closed: bool,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl LinkQueue {
+    fn lock(&self) -> MutexGuard<'_, QueuedPackets> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn own(&self, message: Message, data: Vec<u8>) {
+    fn own(&self, message: RankMessage, data: Vec<u8>) {
         self.lock().own.push_back((message, data));
         self.changed.notify_one();
     }
@@ -434,16 +440,17 @@ impl Queue {
         mut stream: &TcpStream,
         packet_bytes: usize,
         spares: &Spares,
-        events: &Sender<Event>,
+        events: &Sender<SocketEvent>,
     ) -> io::Result<()> {
         let mut passes = false;
         // The own message on its way, and bytes of it that are gone.
-        let mut current: Option<(Message, Vec<u8>, usize)> = None;
+        let mut current: Option<(RankMessage, Vec<u8>, usize)> = None;
         loop {
             let mut waiting = self.lock();
             if current.is_none() {
-                let empty =
-                    |waiting: &mut Waiting| !waiting.is_closed && waiting.own.is_empty() && waiting.passing.is_empty();
+                let empty = |waiting: &mut QueuedPackets| {
+                    !waiting.is_closed && waiting.own.is_empty() && waiting.passing.is_empty()
+                };
                 waiting = self.changed.wait_while(waiting, empty).unwrap_or_else(PoisonError::into_inner);
                 current = waiting.own.pop_front().map(|(message, data)| (message, data, 0));
             }
@@ -462,7 +469,7 @@ impl Queue {
             write_both(stream, &header(message.transfer, message.chunk, data.len(), packet.len()), packet)?;
             *gone += packet.len();
             if *gone == data.len() {
-                _ = events.send(Event::Sent(*message));
+                _ = events.send(SocketEvent::Sent(*message));
                 spares.messages.keep(std::mem::take(data));
                 current = None;
             }
@@ -495,9 +502,9 @@ fn receive_all(
     link: LinkId,
     stream: &TcpStream,
     schedule: &Schedule,
-    queues: &HashMap<LinkId, Queue>,
+    queues: &HashMap<LinkId, LinkQueue>,
     spares: &Spares,
-    events: &Sender<Event>,
+    events: &Sender<SocketEvent>,
 ) -> io::Result<()> {
     let mut stream = BufReader::with_capacity(1 << 16, stream);
     let mut messages: HashMap<(TransferId, u64), Vec<u8>> = HashMap::new();
@@ -527,7 +534,7 @@ fn receive_all(
         stream.read_exact(&mut message[have..])?;
         if message.len() == length {
             let data = messages.remove(&(transfer, chunk)).unwrap_or_default();
-            _ = events.send(Event::Arrived(transfer, chunk, data));
+            _ = events.send(SocketEvent::Arrived(transfer, chunk, data));
         }
     }
 }
@@ -545,17 +552,17 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Nodes of a fabric, joined through this machine's loop.
-    fn nodes(fabric: &Fabric) -> Vec<Node> {
+    fn nodes(fabric: &Fabric) -> Vec<SocketNode> {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let links: Vec<(LinkId, SocketAddr)> = (0..fabric.links.len() as u32).map(|link| (link, any_port)).collect();
         let mut listeners: Vec<Vec<_>> = fabric.nodes.iter().map(|_| vec![]).collect();
         let mut outs: Vec<Vec<_>> = listeners.iter().map(|_| vec![]).collect();
-        for (link, listener) in Node::listen(&links).unwrap() {
+        for (link, listener) in SocketNode::listen(&links).unwrap() {
             let ends = &fabric.links[link as usize];
             outs[ends.from as usize].push((link, listener.local_addr().unwrap()));
             listeners[ends.to as usize].push((link, listener));
         }
-        let connect = |ins, outs: &[_]| Node::connect(ins, outs, 1000, Duration::from_secs(5)).unwrap();
+        let connect = |ins, outs: &[_]| SocketNode::connect(ins, outs, 1000, Duration::from_secs(5)).unwrap();
         thread::scope(|scope| {
             let ends = listeners.into_iter().zip(&outs);
             let threads: Vec<_> = ends.map(|(ins, outs)| scope.spawn(move || connect(ins, outs))).collect();
@@ -563,34 +570,34 @@ mod tests {
         })
     }
 
-    fn run(fabric: &Fabric, nodes: &[Node], schedule: &Schedule) -> Vec<Vec<u8>> {
+    fn run(fabric: &Fabric, nodes: &[SocketNode], schedule: &Schedule) -> Vec<Vec<u8>> {
         let program = Program::of_links(schedule);
         let mut data: Vec<Vec<u8>> = (0..schedule.ranks)
             .map(|rank| (0..schedule.bytes as u32 / 4).flat_map(|at| (at + rank).to_le_bytes()).collect())
             .collect();
-        let (orders, inboxes): (Vec<_>, Vec<_>) = nodes.iter().map(|_| Orders::new()).unzip();
+        let (orders, inboxes): (Vec<_>, Vec<_>) = nodes.iter().map(|_| NodeOrders::new()).unzip();
         let (reached, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             let mut memories: HashMap<u32, (u32, &mut Vec<u8>)> =
                 (0..).zip(&mut data).map(|(rank, memory)| (fabric.node_of_rank(rank), (rank, memory))).collect();
             for ((number, node), inbox) in (0..).zip(nodes).zip(inboxes) {
                 let at_node = memories.remove(&number).map(|(rank, memory)| AtNode {
-                    rank: Rank::new(schedule, &program, rank),
+                    rank: RankProgress::new(schedule, &program, rank),
                     memory,
-                    element: Element::Int32,
+                    element: ElementType::Int32,
                 });
                 let (orders, reached, done, ranks) = (&orders, &reached, &done, schedule.ranks as usize);
                 let tell = move |news| {
-                    let all = |order: Order| orders.iter().for_each(|each| each.give(order));
+                    let all = |order: NodeOrder| orders.iter().for_each(|each| each.give(order));
                     match news {
                         News::Reached(_) if (reached.fetch_add(1, Ordering::SeqCst) + 1).is_multiple_of(ranks) => {
-                            all(Order::Open(reached.load(Ordering::SeqCst) / ranks));
+                            all(NodeOrder::Open(reached.load(Ordering::SeqCst) / ranks));
                         }
-                        News::Done if done.fetch_add(1, Ordering::SeqCst) + 1 == nodes.len() => all(Order::End),
+                        News::Done if done.fetch_add(1, Ordering::SeqCst) + 1 == nodes.len() => all(NodeOrder::End),
                         _ => {}
                     }
                 };
-                orders[number as usize].give(Order::Begin);
+                orders[number as usize].give(NodeOrder::Begin);
                 scope.spawn(move || node.run(schedule, at_node, inbox, Duration::from_secs(5), tell).unwrap());
             }
         });
@@ -626,15 +633,15 @@ mod tests {
     #[test]
     fn nobody_waits_for_long_for_a_link() {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let ins = Node::listen(&[(7, any_port)]).unwrap();
+        let ins = SocketNode::listen(&[(7, any_port)]).unwrap();
         let taken = ins[0].1.local_addr().unwrap();
-        assert_has(&Node::listen(&[(3, taken)]).unwrap_err().message, &["link 3: ", "in use"]);
+        assert_has(&SocketNode::listen(&[(3, taken)]).unwrap_err().message, &["link 3: ", "in use"]);
         let patience = Duration::from_millis(50);
-        let error = Node::connect(ins, &[], 1000, patience).unwrap_err();
+        let error = SocketNode::connect(ins, &[], 1000, patience).unwrap_err();
         assert_eq!((error.code, &error.message[..]), (Code::Stalled, "link 7: nobody joined it"));
         // Below the ports that systems hand out: nobody listens there.
         let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let error = Node::connect(vec![], &[(7, nobody)], 1000, patience).unwrap_err();
+        let error = SocketNode::connect(vec![], &[(7, nobody)], 1000, patience).unwrap_err();
         assert!(error.code == Code::Stalled && error.message.starts_with("link 7: "), "{error}");
     }
 
@@ -643,11 +650,11 @@ mod tests {
         let fabric = Fabric::parse("ring:2").unwrap();
         let nodes = nodes(&fabric);
         let schedule = build(&fabric, &System::default(), Collective::new(Kind::AllReduce), 4000, "ring").unwrap();
-        let (orders, inbox) = Orders::new();
-        orders.give(Order::Begin);
+        let (orders, inbox) = NodeOrders::new();
+        orders.give(NodeOrder::Begin);
         let mut memory = vec![0; 4000];
-        let rank = Rank::new(&schedule, &Program::of_links(&schedule), 0);
-        let at_node = Some(AtNode { rank, memory: &mut memory, element: Element::Float32 });
+        let rank = RankProgress::new(&schedule, &Program::of_links(&schedule), 0);
+        let at_node = Some(AtNode { rank, memory: &mut memory, element: ElementType::Float32 });
         let error = nodes[0].run(&schedule, at_node, inbox, Duration::from_millis(50), |_| {}).unwrap_err();
         assert!(error.code == Code::Stalled && error.message.contains("rank 1 to 0"), "{error}");
     }

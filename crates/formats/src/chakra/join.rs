@@ -1,6 +1,7 @@
-//! Which nodes of different ranks are one exchange: collectives of a group by their order, messages by sender, receiver,
-//! tag and order.
+//! Finds the nodes of different ranks that are one exchange: collectives match by group and order, messages by sender,
+//! receiver, tag and order.
 
+use crate::bad;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES, clip};
 use antiphon_base::watch::interruptible;
@@ -8,7 +9,7 @@ use antiphon_jobs::replay::{Exchange, Graph, Group, What, Work};
 use antiphon_model::collective::{Collective, Kind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// What a node does with others.
+/// The exchange of a node with others, as its rank says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// A collective, or without a kind a barrier, of a named group; `bytes` are those of Chakra's comm_size.
@@ -30,12 +31,12 @@ struct Caller {
     rank: u32,
     node: u32,
     id: u64,
-    call: Said,
+    call: NumberedCall,
 }
 
 /// A call, its group by number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum NumberedCall {
     Collective { kind: Option<Kind>, group: usize, bytes: Bytes, priority: u32 },
     Message { from: u32, to: u32, tag: u32, bytes: Bytes, priority: u32 },
 }
@@ -47,9 +48,11 @@ impl Joining {
             Call::Collective { kind, group, bytes, priority } => {
                 let count = self.names.len();
                 let group = *self.names.entry(group).or_insert(count);
-                Said::Collective { kind, group, bytes, priority }
+                NumberedCall::Collective { kind, group, bytes, priority }
             }
-            Call::Message { from, to, tag, bytes, priority } => Said::Message { from, to, tag, bytes, priority },
+            Call::Message { from, to, tag, bytes, priority } => {
+                NumberedCall::Message { from, to, tag, bytes, priority }
+            }
         };
         self.calls.push(Caller { rank, node, id, call });
     }
@@ -61,110 +64,22 @@ impl Joining {
     /// [`Code::BadFile`] with rank and node, [`Code::TooLarge`].
     pub fn join(self, graph: &mut Graph, listed: BTreeMap<String, Vec<u32>>) -> Result<()> {
         let groups = self.groups(graph, listed)?;
-        // Exchanges of every group; how many of them the rank at hand has come to.
-        let mut known: Vec<Vec<u32>> = vec![Vec::new(); graph.groups.len()];
-        let mut sent: HashMap<(u32, u32, u32), VecDeque<u32>> = HashMap::new();
+        let mut known = KnownExchanges { of_group: vec![Vec::new(); graph.groups.len()], sent: HashMap::new() };
         for of_rank in self.calls.chunk_by(|one, other| one.rank == other.rank) {
             let mut come: HashMap<u32, usize> = HashMap::new();
             for caller in interruptible(of_rank) {
-                let &Caller { rank, node, id, call } = caller;
-                let bad = |what: String| Err(Error::new(Code::BadFile, format!("rank {rank}: node {id}: {what}")));
-                let name = graph.programs[rank as usize].nodes[node as usize].name;
-                let exchange = match call {
-                    Said::Message { from, .. } if from != rank => continue,
-                    Said::Message { from, to, tag, bytes, priority } => {
-                        sent.entry((from, to, tag)).or_default().push_back(graph.exchanges.len() as u32);
-                        Exchange { name, what: What::Message { from, to, tag }, bytes, group: 0, priority }
-                    }
-                    Said::Collective { kind, group, bytes, priority } => {
-                        let number = groups[group];
-                        let Group { name: of, ranks } = &graph.groups[number as usize];
-                        if ranks.binary_search(&rank).is_err() {
-                            return bad(format!("the rank is not in its group '{}'", clip(of)));
-                        }
-                        // What goes in is a part of an AllGather's buffer, and all of the others'.
-                        let parts = if kind == Some(Kind::AllGather) { ranks.len() as u64 } else { 1 };
-                        let Some(bytes) = bytes.checked_mul(parts).filter(|&bytes| bytes <= MAX_BYTES) else {
-                            return bad("an AllGather of more than 1 PiB".into());
-                        };
-                        let what = kind.map_or(What::Barrier, |kind| What::Collective(Collective::new(kind)));
-                        let exchange = Exchange { name, what, bytes, group: number, priority };
-                        let place = come.entry(number).or_default();
-                        *place += 1;
-                        let list = &mut known[number as usize];
-                        if rank != ranks[0] {
-                            let Some(&first) = list.get(*place - 1) else {
-                                let what = format!(
-                                    "collective {place} of group '{}', of which rank {} has {}",
-                                    clip(of),
-                                    ranks[0],
-                                    list.len()
-                                );
-                                return bad(what);
-                            };
-                            let other = &graph.exchanges[first as usize];
-                            if (other.what, other.bytes) != (what, bytes) {
-                                let what = format!(
-                                    "{} of {bytes} bytes is collective {place} of group '{}', which is for rank {} {} of {} bytes",
-                                    graph.described(&exchange),
-                                    clip(of),
-                                    ranks[0],
-                                    graph.described(other),
-                                    other.bytes
-                                );
-                                return bad(what);
-                            }
-                            graph.programs[rank as usize].nodes[node as usize].work = Work::Exchange(first);
-                            continue;
-                        }
-                        list.push(graph.exchanges.len() as u32);
-                        exchange
-                    }
-                };
-                graph.programs[rank as usize].nodes[node as usize].work = Work::Exchange(graph.exchanges.len() as u32);
-                graph.exchanges.push(exchange);
+                known.add(graph, &groups, caller, &mut come).map_err(|error| caller.at(error))?;
             }
-            // A rank that has fewer than the first, of which others wait for the rest.
-            let rank = of_rank[0].rank;
-            if let Some((number, list)) = (0..).zip(&known).find(|&(number, list): &(u32, _)| {
-                graph.groups[number as usize].ranks.binary_search(&rank).is_ok()
-                    && come.get(&number).copied().unwrap_or(0) < list.len()
-            }) {
-                return Err(fewer(
-                    &graph.groups[number as usize],
-                    rank,
-                    come.get(&number).copied().unwrap_or(0),
-                    list.len(),
-                ));
-            }
+            let calls = |number: u32| come.get(&number).copied().unwrap_or(0);
+            known.check_counts(graph, of_rank[0].rank, calls)?;
         }
-        // Ranks that have no calls at all.
-        for (Group { name, ranks }, list) in graph.groups.iter().zip(&known).filter(|(_, list)| !list.is_empty()) {
-            let calls = |rank: u32| self.calls.binary_search_by_key(&rank, |caller| caller.rank).is_ok();
-            if let Some(&rank) = ranks.iter().find(|&&rank| !calls(rank)) {
-                return Err(fewer(&Group { name: name.clone(), ranks: ranks.clone() }, rank, 0, list.len()));
-            }
+        known.check_callers(graph, &self.calls)?;
+        for caller in interruptible(&self.calls) {
+            known.receive(graph, caller).map_err(|error| caller.at(error))?;
         }
-        for Caller { rank, node, id, call } in interruptible(&self.calls) {
-            let &Said::Message { from, to, tag, bytes, .. } = call else { continue };
-            if from == *rank {
-                continue;
-            }
-            let bad = |what: String| Err(Error::new(Code::BadFile, format!("rank {rank}: node {id}: {what}")));
-            let Some(number) = sent.get_mut(&(from, to, tag)).and_then(VecDeque::pop_front) else {
-                return bad(format!("a message from rank {from} with tag {tag}, which it does not send"));
-            };
-            let other = graph.exchanges[number as usize].bytes;
-            if other != bytes {
-                return bad(format!("a message of {bytes} bytes from rank {from} with tag {tag}, which sends {other}"));
-            }
-            graph.programs[*rank as usize].nodes[*node as usize].work = Work::Receive(number);
-        }
-        if let Some(((from, to, tag), _)) =
-            sent.into_iter().filter(|(_, left)| !left.is_empty()).min_by_key(|&(key, _)| key)
-        {
-            let what = format!("rank {from} sends a message with tag {tag} that rank {to} does not receive");
-            return Err(Error::new(Code::BadFile, what));
+        let left = known.sent.into_iter().filter(|(_, left)| !left.is_empty());
+        if let Some(((from, to, tag), _)) = left.min_by_key(|&(key, _)| key) {
+            return bad(format!("rank {from} sends a message with tag {tag} that rank {to} does not receive"));
         }
         Ok(())
     }
@@ -173,7 +88,7 @@ impl Joining {
     fn groups(&self, graph: &mut Graph, listed: BTreeMap<String, Vec<u32>>) -> Result<Vec<u32>> {
         let mut using: Vec<Vec<u32>> = vec![Vec::new(); self.names.len()];
         for Caller { rank, call, .. } in &self.calls {
-            if let Said::Collective { group, .. } = *call
+            if let NumberedCall::Collective { group, .. } = *call
                 && using[group].last() != Some(rank)
             {
                 using[group].push(*rank);
@@ -191,14 +106,137 @@ impl Joining {
                 None if listed.is_empty() => std::mem::take(&mut using[number]),
                 None => {
                     let known: Vec<&str> = listed.keys().map(String::as_str).take(8).collect();
-                    let what = format!("group '{}' is not among those listed: {}", clip(name), known.join(", "));
-                    return Err(Error::new(Code::BadFile, what));
+                    return bad(format!("group '{}' is not among those listed: {}", clip(name), known.join(", ")));
                 }
             };
             numbers[number] = graph.groups.len() as u32;
             graph.groups.push(Group { name: name.clone(), ranks });
         }
         Ok(numbers)
+    }
+}
+
+impl Caller {
+    /// An error with the place of this call.
+    fn at(&self, error: Error) -> Error {
+        error.at(format!("rank {}: node {}", self.rank, self.id))
+    }
+}
+
+/// The exchanges that ranks so far have come to.
+struct KnownExchanges {
+    /// Exchanges of every group.
+    of_group: Vec<Vec<u32>>,
+    /// Messages not yet received, by sender, receiver and tag.
+    sent: HashMap<(u32, u32, u32), VecDeque<u32>>,
+}
+
+impl KnownExchanges {
+    /// Adds the exchange of a call, or finds it; `come` counts the collectives of every group that the rank has come to.
+    fn add(
+        &mut self,
+        graph: &mut Graph,
+        groups: &[u32],
+        caller: &Caller,
+        come: &mut HashMap<u32, usize>,
+    ) -> Result<()> {
+        let &Caller { rank, node, call, .. } = caller;
+        let next = graph.exchanges.len() as u32;
+        let name = graph.programs[rank as usize].nodes[node as usize].name;
+        let exchange = match call {
+            NumberedCall::Message { from, .. } if from != rank => return Ok(()),
+            NumberedCall::Message { from, to, tag, bytes, priority } => {
+                self.sent.entry((from, to, tag)).or_default().push_back(next);
+                Exchange { name, what: What::Message { from, to, tag }, bytes, group: 0, priority }
+            }
+            NumberedCall::Collective { kind, group, bytes, priority } => {
+                let number = groups[group];
+                let Group { name: of, ranks } = &graph.groups[number as usize];
+                if ranks.binary_search(&rank).is_err() {
+                    return bad(format!("the rank is not in its group '{}'", clip(of)));
+                }
+                // The input is a part of an AllGather's buffer, and all of the others'.
+                let parts = if kind == Some(Kind::AllGather) { ranks.len() as u64 } else { 1 };
+                let Some(bytes) = bytes.checked_mul(parts).filter(|&bytes| bytes <= MAX_BYTES) else {
+                    return bad("an AllGather of more than 1 PiB");
+                };
+                let what = kind.map_or(What::Barrier, |kind| What::Collective(Collective::new(kind)));
+                Exchange { name, what, bytes, group: number, priority }
+            }
+        };
+        let mut id = next;
+        if let NumberedCall::Collective { .. } = call {
+            let place = come.entry(exchange.group).or_default();
+            *place += 1;
+            match rank == graph.groups[exchange.group as usize].ranks[0] {
+                true => self.of_group[exchange.group as usize].push(next),
+                false => id = self.matching(graph, &exchange, *place)?,
+            }
+        }
+        graph.programs[rank as usize].nodes[node as usize].work = Work::Exchange(id);
+        if id == next {
+            graph.exchanges.push(exchange);
+        }
+        Ok(())
+    }
+
+    /// The collective of the first rank of its group at the same place, which must be the same.
+    fn matching(&self, graph: &Graph, exchange: &Exchange, place: usize) -> Result<u32> {
+        let (list, Group { name, ranks }) =
+            (&self.of_group[exchange.group as usize], &graph.groups[exchange.group as usize]);
+        let (of, first) = (clip(name), ranks[0]);
+        let Some(&id) = list.get(place - 1) else {
+            return bad(format!("collective {place} of group '{of}', of which rank {first} has {}", list.len()));
+        };
+        let other = &graph.exchanges[id as usize];
+        if (other.what, other.bytes) != (exchange.what, exchange.bytes) {
+            return bad(format!(
+                "{} of {} bytes is collective {place} of group '{of}', which is for rank {first} {} of {} bytes",
+                graph.described(exchange),
+                exchange.bytes,
+                graph.described(other),
+                other.bytes
+            ));
+        }
+        Ok(id)
+    }
+
+    /// Checks that a rank has as many collectives of each of its groups as the first rank, since that waits for all.
+    fn check_counts(&self, graph: &Graph, rank: u32, calls: impl Fn(u32) -> usize) -> Result<()> {
+        for (number, (group, list)) in (0..).zip(graph.groups.iter().zip(&self.of_group)) {
+            if calls(number) < list.len() && group.ranks.binary_search(&rank).is_ok() {
+                return Err(fewer(group, rank, calls(number), list.len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that all ranks of groups with collectives have calls at all.
+    fn check_callers(&self, graph: &Graph, calls: &[Caller]) -> Result<()> {
+        for (group, list) in graph.groups.iter().zip(&self.of_group).filter(|(_, list)| !list.is_empty()) {
+            let calls = |rank: u32| calls.binary_search_by_key(&rank, |caller| caller.rank).is_ok();
+            if let Some(&rank) = group.ranks.iter().find(|&&rank| !calls(rank)) {
+                return Err(fewer(group, rank, 0, list.len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the message that a call receives, if it does.
+    fn receive(&mut self, graph: &mut Graph, &Caller { rank, node, call, .. }: &Caller) -> Result<()> {
+        let NumberedCall::Message { from, to, tag, bytes, .. } = call else { return Ok(()) };
+        if from == rank {
+            return Ok(());
+        }
+        let Some(number) = self.sent.get_mut(&(from, to, tag)).and_then(VecDeque::pop_front) else {
+            return bad(format!("a message from rank {from} with tag {tag}, which it does not send"));
+        };
+        let other = graph.exchanges[number as usize].bytes;
+        if other != bytes {
+            return bad(format!("a message of {bytes} bytes from rank {from} with tag {tag}, which sends {other}"));
+        }
+        graph.programs[rank as usize].nodes[node as usize].work = Work::Receive(number);
+        Ok(())
     }
 }
 

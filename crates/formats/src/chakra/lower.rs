@@ -1,6 +1,6 @@
 //! Schedules as traces, for ASTRA-sim's custom collectives: a node for each message at either end, and one for each sum.
 
-use super::{Reader, write};
+use super::{TraceReader, write};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::interruptible;
 use antiphon_jobs::replay::{Exchange, Graph, Lane, What, Work};
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Most messages of a schedule that is written.
 const MAX_MESSAGES: u64 = 1 << 20;
-/// What nodes are called.
+/// Names of nodes.
 const NAMES: [&str; 3] = ["send", "receive", "add"];
 
-/// The traces of a schedule, by rank, read back as what was to be written.
+/// The traces of a schedule, by rank; they are read back and compared with what was to be written.
 ///
 /// # Errors
 /// [`Code::NotApplicable`] for what a trace cannot say; [`Code::TooLarge`] for more than 2^20 messages;
@@ -22,7 +22,7 @@ const NAMES: [&str; 3] = ["send", "receive", "add"];
 pub fn write_schedule(schedule: &Schedule) -> Result<Vec<Vec<u8>>> {
     let graph = lower(schedule)?;
     let files = (0..schedule.ranks).map(|rank| write(&graph, rank)).collect::<Result<Vec<_>>>()?;
-    let mut reader = Reader::new(schedule.ranks, None, BTreeMap::new())?;
+    let mut reader = TraceReader::new(schedule.ranks, None, BTreeMap::new())?;
     files.iter().try_for_each(|file| reader.rank(&file[..]))?;
     if reader.finish()?.graph != graph {
         return Err(Error::new(Code::NotProven, "the traces read back as something else than the schedule"));
@@ -30,9 +30,9 @@ pub fn write_schedule(schedule: &Schedule) -> Result<Vec<Vec<u8>>> {
     Ok(files)
 }
 
-/// The graph of a schedule. A message is sent after the one before it on its first link and after what it waits for at its sender; it
-/// is stored or added after what it waits for at its receiver. Its tag is its number: chunks of transfer 0, of 1, ...
-/// Sums take no time. O(messages * log messages + dependencies).
+/// The graph of a schedule. A message is sent after the one before it on its first link and after its waits at the
+/// sender; it is stored or added after its waits at the receiver. Its tag is its number: chunks of transfer 0, of 1,
+/// ... Sums take no time. O(messages * log messages + dependencies).
 ///
 /// # Errors
 /// As [`write_schedule`].
@@ -64,10 +64,10 @@ pub fn lower(schedule: &Schedule) -> Result<Graph> {
         first.push(messages.len() as u32);
         messages.extend(
             (0..schedule.chunks(transfer))
-                .map(|chunk| Message { turn: (transfer.phase, schedule.slot(transfer, chunk), id), chunk }),
+                .map(|chunk| ServedMessage { turn: (transfer.phase, schedule.slot(transfer, chunk), id), chunk }),
         );
     }
-    let mut draft = Draft {
+    let mut draft = TraceDraft {
         schedule,
         first,
         graph: Graph::new(schedule.ranks),
@@ -84,14 +84,14 @@ pub fn lower(schedule: &Schedule) -> Result<Graph> {
 }
 
 /// A chunk of a transfer.
-struct Message {
+struct ServedMessage {
     /// Phase, slot and transfer: the order of service.
     turn: (u32, u64, u32),
     chunk: u64,
 }
 
 /// A graph under construction, whose messages have the numbers of their chunks in the order of transfers.
-struct Draft<'a> {
+struct TraceDraft<'a> {
     schedule: &'a Schedule,
     /// The first message of every transfer.
     first: Vec<u32>,
@@ -103,9 +103,9 @@ struct Draft<'a> {
     last: HashMap<(u32, LinkId, u32), u32>,
 }
 
-impl Draft<'_> {
-    fn add(&mut self, message: &Message) {
-        let &Message { turn: (_, _, id), chunk } = message;
+impl TraceDraft<'_> {
+    fn add(&mut self, message: &ServedMessage) {
+        let &ServedMessage { turn: (_, _, id), chunk } = message;
         let transfer = &self.schedule.transfers[id as usize];
         let number = self.first[id as usize] + chunk as u32;
         let mut after = self.nodes(transfer.start_after.iter(), chunk);

@@ -10,5 +10,5 @@ mod read;
 mod write;
 
 pub use lower::{lower, write_schedule};
-pub use read::{MAX_MESSAGE_BYTES, Reader, Trace, parse_groups};
+pub use read::{ChakraTrace, MAX_MESSAGE_BYTES, TraceReader, parse_groups};
 pub use write::{groups, write};

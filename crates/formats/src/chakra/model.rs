@@ -1,8 +1,8 @@
-//! What the messages of a trace say, with the field numbers of et_def.proto; other fields are passed over.
+//! The messages of a trace, with the field numbers of et_def.proto; other fields are passed over.
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
-use prost::{Message, Oneof};
+use prost::{Enumeration, Message, Oneof};
 
 /// The first message of a file.
 #[derive(Clone, PartialEq, Message)]
@@ -16,8 +16,9 @@ pub struct Metadata {
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyMetadata {}
 
-/// What a node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The type of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
+#[repr(i32)]
 pub enum NodeType {
     Invalid = 0,
     Metadata = 1,
@@ -32,30 +33,9 @@ pub enum NodeType {
     Checkpoint = 10,
 }
 
-impl NodeType {
-    const ALL: [NodeType; 11] = [
-        NodeType::Invalid,
-        NodeType::Metadata,
-        NodeType::MemoryLoad,
-        NodeType::MemoryStore,
-        NodeType::Compute,
-        NodeType::Send,
-        NodeType::Receive,
-        NodeType::Collective,
-        NodeType::Storage,
-        NodeType::Batch,
-        NodeType::Checkpoint,
-    ];
-
-    /// The type of a number; `None` for numbers of no type.
-    pub fn of(number: i32) -> Option<NodeType> {
-        NodeType::ALL.get(usize::try_from(number).ok()?).copied()
-    }
-}
-
 /// A node.
 #[derive(Clone, PartialEq, Message)]
-pub struct Node {
+pub struct ChakraNode {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(string, tag = "2")]
@@ -70,14 +50,14 @@ pub struct Node {
     #[prost(uint64, tag = "7")]
     pub duration_micros: u64,
     #[prost(message, optional, tag = "8")]
-    pub inputs: Option<Inputs>,
+    pub inputs: Option<ChakraInputs>,
     #[prost(message, repeated, tag = "10")]
     pub attributes: Vec<Attribute>,
 }
 
-/// What a node reads.
+/// The inputs of a node.
 #[derive(Clone, PartialEq, Message)]
-pub struct Inputs {
+pub struct ChakraInputs {
     #[prost(string, tag = "1")]
     pub values: String,
 }
@@ -87,13 +67,13 @@ pub struct Inputs {
 pub struct Attribute {
     #[prost(string, tag = "1")]
     pub name: String,
-    #[prost(oneof = "Value", tags = "3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 28, 29")]
-    pub value: Option<Value>,
+    #[prost(oneof = "ChakraValue", tags = "3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 28, 29")]
+    pub value: Option<ChakraValue>,
 }
 
 /// A value; other kinds of lists are passed over.
 #[derive(Clone, PartialEq, Oneof)]
-pub enum Value {
+pub enum ChakraValue {
     #[prost(double, tag = "3")]
     Double(f64),
     #[prost(float, tag = "5")]
@@ -136,23 +116,26 @@ pub struct Bools {
 impl Attribute {
     /// As Chakra's tools write ranks and tags; larger numbers than that holds are unsigned.
     pub fn int32(name: &str, value: u32) -> Attribute {
-        Attribute { name: name.into(), value: Some(i32::try_from(value).map_or(Value::Uint32(value), Value::Int32)) }
+        Attribute {
+            name: name.into(),
+            value: Some(i32::try_from(value).map_or(ChakraValue::Uint32(value), ChakraValue::Int32)),
+        }
     }
 
     pub fn int64(name: &str, value: u64) -> Attribute {
-        Attribute { name: name.into(), value: Some(Value::Int64(value as i64)) }
+        Attribute { name: name.into(), value: Some(ChakraValue::Int64(value as i64)) }
     }
 
     pub fn bool(name: &str, value: bool) -> Attribute {
-        Attribute { name: name.into(), value: Some(Value::Bool(value)) }
+        Attribute { name: name.into(), value: Some(ChakraValue::Bool(value)) }
     }
 
     pub fn text(name: &str, value: &str) -> Attribute {
-        Attribute { name: name.into(), value: Some(Value::Text(value.into())) }
+        Attribute { name: name.into(), value: Some(ChakraValue::Text(value.into())) }
     }
 }
 
-impl Node {
+impl ChakraNode {
     /// The first attribute of a name, as readers of these traces take it.
     fn attribute(&self, name: &str) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
@@ -165,10 +148,14 @@ impl Node {
     pub fn whole<T: TryFrom<i128>>(&self, name: &str) -> Result<Option<T>> {
         let Some(attribute) = self.attribute(name) else { return Ok(None) };
         let number: i128 = match &attribute.value {
-            Some(Value::Int32(value) | Value::Sint32(value) | Value::Sfixed32(value)) => (*value).into(),
-            Some(Value::Int64(value) | Value::Sint64(value) | Value::Sfixed64(value)) => (*value).into(),
-            Some(Value::Uint32(value) | Value::Fixed32(value)) => (*value).into(),
-            Some(Value::Uint64(value) | Value::Fixed64(value)) => (*value).into(),
+            Some(ChakraValue::Int32(value) | ChakraValue::Sint32(value) | ChakraValue::Sfixed32(value)) => {
+                (*value).into()
+            }
+            Some(ChakraValue::Int64(value) | ChakraValue::Sint64(value) | ChakraValue::Sfixed64(value)) => {
+                (*value).into()
+            }
+            Some(ChakraValue::Uint32(value) | ChakraValue::Fixed32(value)) => (*value).into(),
+            Some(ChakraValue::Uint64(value) | ChakraValue::Fixed64(value)) => (*value).into(),
             other => return Err(wrong(name, other.as_ref(), "a whole number")),
         };
         let fits = || Error::new(Code::BadFile, format!("{name} is {number}, which is out of range"));
@@ -190,7 +177,7 @@ impl Node {
     pub fn truth(&self, name: &str) -> Result<bool> {
         match self.attribute(name).map(|attribute| &attribute.value) {
             None => Ok(false),
-            Some(Some(Value::Bool(value))) => Ok(*value),
+            Some(Some(ChakraValue::Bool(value))) => Ok(*value),
             Some(other) => Err(wrong(name, other.as_ref(), "true or false")),
         }
     }
@@ -202,7 +189,7 @@ impl Node {
     pub fn text(&self, name: &str) -> Result<String> {
         match self.attribute(name).map(|attribute| &attribute.value) {
             None => Ok(String::new()),
-            Some(Some(Value::Text(value))) => Ok(value.clone()),
+            Some(Some(ChakraValue::Text(value))) => Ok(value.clone()),
             Some(_) => Ok(self.whole::<u64>(name)?.map_or(String::new(), |number| number.to_string())),
         }
     }
@@ -210,19 +197,19 @@ impl Node {
     /// Whether some of a list of truth values are false.
     pub fn has_false(&self, name: &str) -> bool {
         match self.attribute(name).map(|attribute| &attribute.value) {
-            Some(Some(Value::Bools(list))) => list.values.iter().any(|value| !value),
-            Some(Some(Value::Bool(value))) => !value,
+            Some(Some(ChakraValue::Bools(list))) => list.values.iter().any(|value| !value),
+            Some(Some(ChakraValue::Bool(value))) => !value,
             _ => false,
         }
     }
 }
 
-fn wrong(name: &str, value: Option<&Value>, expected: &str) -> Error {
+fn wrong(name: &str, value: Option<&ChakraValue>, expected: &str) -> Error {
     let given = match value {
-        Some(Value::Text(text)) => format!("the text '{}'", clip(text)),
-        Some(Value::Double(value)) => format!("{value}"),
-        Some(Value::Float(value)) => format!("{value}"),
-        Some(Value::Bool(value)) => format!("{value}"),
+        Some(ChakraValue::Text(text)) => format!("the text '{}'", clip(text)),
+        Some(ChakraValue::Double(value)) => format!("{value}"),
+        Some(ChakraValue::Float(value)) => format!("{value}"),
+        Some(ChakraValue::Bool(value)) => format!("{value}"),
         _ => "of another type".into(),
     };
     Error::new(Code::BadFile, format!("{name} is {given}, not {expected}"))

@@ -2,7 +2,8 @@
 
 use super::frames::Frames;
 use super::join::{Call, Joining};
-use super::model::{AnyMetadata, Node, NodeType};
+use super::model::{AnyMetadata, ChakraNode, NodeType};
+use crate::{bad, fail};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{ByKey, MAX_BYTES, Picos, clip, clip_error};
 use antiphon_base::watch::interruptible;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
-/// Longest message of a file: what it holds takes more memory than itself, though a bounded multiple.
+/// Longest message of a file; decoded it takes a bounded multiple of its length.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 22;
 /// Most bytes of different names of nodes.
 const MAX_NAMES: usize = 1 << 26;
@@ -23,17 +24,17 @@ const MAX_MEMBERS: usize = 1 << 22;
 /// Characters of a name that are kept.
 const LONGEST_NAME: usize = 120;
 
-/// What traces say.
+/// The traces of all ranks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
-    /// What all ranks do.
+pub struct ChakraTrace {
+    /// The nodes of all ranks.
     pub graph: Graph,
-    /// Nodes that compute for a time that no one says, and so take none.
+    /// Computing nodes without any duration, which take no time.
     pub untimed: u64,
 }
 
 /// Reads the traces of all ranks, in the order of their numbers. Memory is that of the graph and of one message.
-pub struct Reader {
+pub struct TraceReader {
     graph: Graph,
     /// Times nodes that only say their operations.
     roofline: Option<Roofline>,
@@ -49,14 +50,14 @@ pub struct Reader {
     next: u32,
 }
 
-impl Reader {
+impl TraceReader {
     /// A reader of the traces of `ranks` ranks. Nodes without a duration take the time of a roofline for the operations
     /// and bytes that they say. `groups` are those of [`parse_groups`], or none.
     ///
     /// # Errors
     /// [`Code::BadFile`] for a group of ranks that do not exist.
     pub fn new(ranks: u32, roofline: Option<Roofline>, groups: BTreeMap<String, Vec<u32>>) -> Result<Self> {
-        let mut reader = Reader {
+        let mut reader = TraceReader {
             graph: Graph::new(ranks),
             roofline,
             names: HashMap::new(),
@@ -88,58 +89,51 @@ impl Reader {
             |at: u64, what: &str| Error::new(Code::BadFile, format!("byte {at}: {what}; is it a Chakra trace?"));
         match frames.next()? {
             Some(message) => AnyMetadata::decode(message).map_err(|_| broken(0, "the metadata are no message"))?,
-            None => return Err(Error::new(Code::BadFile, "the file is empty; a Chakra trace begins with metadata")),
+            None => return bad("the file is empty; a Chakra trace begins with metadata"),
         };
-        // Nodes as they come; what they wait for by id.
+        // Nodes as they come; their dependencies by id.
         let mut raw = Vec::new();
-        let mut after: Vec<u64> = Vec::new();
+        let (mut after, mut own): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
         for _ in interruptible(0u64..) {
             let at = frames.at();
             let Some(message) = frames.next()? else { break };
-            let node = Node::decode(message).map_err(|_| broken(at, "a message is no node"))?;
+            let node = ChakraNode::decode(message).map_err(|_| broken(at, "a message is no node"))?;
             self.nodes += 1;
             self.dependencies += node.data_deps.len() + node.ctrl_deps.len();
             if self.nodes > MAX_NODES || self.dependencies > MAX_DEPENDENCIES {
                 let what = format!("the traces have more than {MAX_NODES} nodes or {MAX_DEPENDENCIES} dependencies");
-                return Err(Error::new(Code::TooLarge, what));
+                return fail(Code::TooLarge, what);
             }
             let (work, call) = self.work(rank, &node).map_err(|error| error.at(described(&node)))?;
             let name = self.name(&node.name)?;
-            let first = after.len();
-            after.extend(node.data_deps.iter().chain(&node.ctrl_deps));
-            after[first..].sort_unstable();
-            let mut kept = first;
-            for place in first..after.len() {
-                if place == first || after[place] != after[place - 1] {
-                    after[kept] = after[place];
-                    kept += 1;
-                }
-            }
-            after.truncate(kept);
-            raw.push((node.id, name, work, call, first as u32, kept as u32));
+            own.clear();
+            own.extend(node.data_deps.iter().chain(&node.ctrl_deps));
+            own.sort_unstable();
+            own.dedup();
+            let first = after.len() as u32;
+            after.extend(&own);
+            raw.push((node.id, name, work, call, first, after.len() as u32));
         }
         // Nodes in the order of their ids, which is that in which ASTRA-sim prefers them.
         raw.sort_by_key(|&(id, ..)| id);
         if let Some(pair) = raw.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(Error::new(Code::BadFile, format!("two nodes have the id {}", pair[0].0)));
+            return bad(format!("two nodes have the id {}", pair[0].0));
         }
         let ids: Vec<u64> = raw.iter().map(|&(id, ..)| id).collect();
         let mut program = Program::default();
         program.nodes.reserve_exact(raw.len());
         program.after.reserve_exact(after.len());
-        let mut list = Vec::new();
+        let mut places = Vec::new();
         for (id, name, work, call, first, end) in interruptible(raw) {
-            list.clear();
+            let place = |other: &u64| match ids.binary_search(other) {
+                Ok(place) => Ok(place as u32),
+                Err(_) => bad(format!("node {id} waits for node {other}, which is not there")),
+            };
+            places.clear();
             for other in &after[first as usize..end as usize] {
-                let Ok(place) = ids.binary_search(other) else {
-                    return Err(Error::new(
-                        Code::BadFile,
-                        format!("node {id} waits for node {other}, which is not there"),
-                    ));
-                };
-                list.push(place as u32);
+                places.push(place(other)?);
             }
-            let node = program.push(name, work, &list);
+            let node = program.push(name, work, &places);
             if let Some(call) = call {
                 self.joining.add(rank, node, id, call);
             }
@@ -148,24 +142,24 @@ impl Reader {
         Ok(())
     }
 
-    /// What the ranks do together.
+    /// Joins the exchanges of all ranks.
     ///
     /// # Errors
     /// [`Code::BadFile`] for collectives and messages that do not match, nodes that wait for themselves, and groups that
     /// are not known; [`Code::TooLarge`].
-    pub fn finish(self) -> Result<Trace> {
-        let Reader { mut graph, groups, names, joining, untimed, .. } = self;
+    pub fn finish(self) -> Result<ChakraTrace> {
+        let TraceReader { mut graph, groups, names, joining, untimed, .. } = self;
         graph.names = vec![String::new(); names.len()];
         names.into_iter().for_each(|(name, number)| graph.names[number as usize] = name);
         joining.join(&mut graph, groups)?;
         graph.check()?;
-        Ok(Trace { graph, untimed })
+        Ok(ChakraTrace { graph, untimed })
     }
 
-    /// What a node does, and what it does with others.
-    fn work(&mut self, rank: u32, node: &Node) -> Result<(Work, Option<Call>)> {
-        let Some(kind) = NodeType::of(node.kind) else {
-            return Err(Error::new(Code::BadFile, format!("type {} is not known; 0 to 10 are", node.kind)));
+    /// The work of a node, and its exchange with others.
+    fn work(&mut self, rank: u32, node: &ChakraNode) -> Result<(Work, Option<Call>)> {
+        let Ok(kind) = NodeType::try_from(node.kind) else {
+            return bad(format!("type {} is not known; 0 to 10 are", node.kind));
         };
         let lane = match kind {
             NodeType::Invalid => return Ok((Work::Nothing, None)),
@@ -178,19 +172,16 @@ impl Reader {
                 let (own, other) =
                     if kind == NodeType::Send { ("comm_src", "comm_dst") } else { ("comm_dst", "comm_src") };
                 if node.whole::<u32>(own)?.is_some_and(|given| given != rank) {
-                    return Err(Error::new(
-                        Code::BadFile,
-                        format!("{own} is another rank than the {rank} it belongs to"),
-                    ));
+                    return bad(format!("{own} is another rank than the {rank} it belongs to"));
                 }
                 let other: u32 = node.needed(other)?;
                 if other as usize >= self.graph.programs.len() {
                     let what =
                         format!("rank {other} does not exist; there are traces of {}", self.graph.programs.len());
-                    return Err(Error::new(Code::BadFile, what));
+                    return bad(what);
                 }
                 if other == rank {
-                    return Err(Error::new(Code::BadFile, "a message from a rank to itself"));
+                    return bad("a message from a rank to itself");
                 }
                 let (tag, bytes) = (node.whole("comm_tag")?.unwrap_or(0), bytes(node)?);
                 let priority = node.whole("comm_priority")?.unwrap_or(0);
@@ -207,7 +198,7 @@ impl Reader {
     }
 
     /// How long a node takes: what it says, else by its operations and bytes.
-    fn time(&mut self, node: &Node, lane: Lane) -> Result<Picos> {
+    fn time(&mut self, node: &ChakraNode, lane: Lane) -> Result<Picos> {
         let too_long = || Error::new(Code::BadFile, "it takes more than 26 days; duration_micros are microseconds");
         if let Some(time) = node.whole::<Picos>("duration_picos")? {
             return Ok(time);
@@ -224,7 +215,7 @@ impl Reader {
         let Some(roofline) = &self.roofline else {
             let what =
                 "it says num_ops and no duration; give a compute model, as --compute roofline:tflops=312,gb-per-s=1555";
-            return Err(Error::new(Code::NotApplicable, what));
+            return fail(Code::NotApplicable, what);
         };
         antiphon_jobs::compute::roofline_time(roofline, operations, bytes).ok_or_else(too_long)
     }
@@ -238,7 +229,7 @@ impl Reader {
         self.name_bytes += name.len() + size_of::<String>();
         if self.name_bytes > MAX_NAMES {
             let what = format!("the nodes have more than {} MiB of different names", MAX_NAMES >> 20);
-            return Err(Error::new(Code::TooLarge, what));
+            return fail(Code::TooLarge, what);
         }
         let number = self.names.len() as u32;
         self.names.insert(name.into(), number);
@@ -246,7 +237,7 @@ impl Reader {
     }
 
     /// Groups that a node of PyTorch lists: `[{"pg_name": "1", "ranks": [0, 1], ...}, ...]` within its inputs.
-    fn listed_groups(&mut self, node: &Node) -> Result<()> {
+    fn listed_groups(&mut self, node: &ChakraNode) -> Result<()> {
         #[derive(Deserialize)]
         struct Listed {
             pg_name: String,
@@ -268,25 +259,27 @@ impl Reader {
 
     /// Adds a group, if it is not known.
     fn group(&mut self, name: String, mut ranks: Vec<u32>) -> Result<()> {
-        let bad = |what: String| Err(Error::new(Code::BadFile, format!("group '{}': {what}", clip(&name))));
+        let wrong = |what: String| bad(format!("group '{}': {what}", clip(&name)));
         ranks.sort_unstable();
         if ranks.windows(2).any(|pair| pair[0] == pair[1]) {
-            return bad("a rank is there twice".into());
+            return wrong("a rank is there twice".into());
         }
         let all = self.graph.programs.len();
         match ranks.last() {
-            Some(&last) if last as usize >= all => return bad(format!("rank {last} does not exist; there are {all}")),
-            None => return bad("it has no ranks".into()),
+            Some(&last) if last as usize >= all => {
+                return wrong(format!("rank {last} does not exist; there are {all}"));
+            }
+            None => return wrong("it has no ranks".into()),
             _ => {}
         }
         match self.groups.get(&name) {
             Some(known) if *known == ranks => return Ok(()),
-            Some(_) => return bad("it is listed with other ranks, too".into()),
+            Some(_) => return wrong("it is listed with other ranks, too".into()),
             None => {}
         }
         self.members += ranks.len() + 1;
         if self.members > MAX_MEMBERS {
-            return Err(Error::new(Code::TooLarge, format!("groups of more than {MAX_MEMBERS} ranks together")));
+            return fail(Code::TooLarge, format!("groups of more than {MAX_MEMBERS} ranks together"));
         }
         self.groups.insert(name, ranks);
         Ok(())
@@ -304,20 +297,20 @@ pub fn parse_groups(text: &str) -> Result<BTreeMap<String, Vec<u32>>> {
     })
 }
 
-fn described(node: &Node) -> String {
+fn described(node: &ChakraNode) -> String {
     format!("node {} '{}'", node.id, clip(&node.name))
 }
 
-fn bytes(node: &Node) -> Result<u64> {
+fn bytes(node: &ChakraNode) -> Result<u64> {
     let bytes = node.needed("comm_size")?;
     if bytes > MAX_BYTES {
-        return Err(Error::new(Code::BadFile, format!("comm_size is {bytes}, which is more than 1 PiB")));
+        return bad(format!("comm_size is {bytes}, which is more than 1 PiB"));
     }
     Ok(bytes)
 }
 
 /// The collective of a node.
-fn collective(node: &Node) -> Result<Call> {
+fn collective(node: &ChakraNode) -> Result<Call> {
     let number: u64 = node.needed("comm_type")?;
     let kind = match number {
         0 => Some(Kind::AllReduce),
@@ -337,14 +330,14 @@ fn collective(node: &Node) -> Result<Call> {
                 "comm_type {name} is not supported; 0 (ALL_REDUCE), 1 (REDUCE), 2 (ALL_GATHER), 5 (BROADCAST), 6 \
                  (ALL_TO_ALL), 7 and 8 (REDUCE_SCATTER) and 9 (BARRIER) are"
             );
-            return Err(Error::new(Code::NotApplicable, what));
+            return fail(Code::NotApplicable, what);
         }
     };
     let group = node.text("pg_name")?;
     if group.is_empty() && node.has_false("involved_dim") {
         let what =
             "involved_dim leaves out dimensions of a topology that the trace does not say; name its group, pg_name";
-        return Err(Error::new(Code::NotApplicable, what));
+        return fail(Code::NotApplicable, what);
     }
     let bytes = if kind.is_some() { bytes(node)? } else { 0 };
     Ok(Call::Collective { kind, group, bytes, priority: node.whole("comm_priority")?.unwrap_or(0) })

@@ -1,7 +1,7 @@
 //! Graphs as traces.
 
 use super::frames::push;
-use super::model::{Attribute, Metadata, Node, NodeType};
+use super::model::{Attribute, ChakraNode, Metadata, NodeType};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::interruptible;
@@ -21,12 +21,12 @@ pub fn write(graph: &Graph, rank: u32) -> Result<Vec<u8>> {
     push(&mut out, &Metadata { version: VERSION.into() });
     let program = &graph.programs[rank as usize];
     for (number, of) in (0..).zip(interruptible(&program.nodes)) {
-        let mut node = Node {
+        let mut node = ChakraNode {
             id: u64::from(number),
             name: graph.names[of.name as usize].clone(),
             data_deps: program.after(number).iter().map(|&other| other.into()).collect(),
             attributes: vec![Attribute::bool("is_cpu_op", matches!(of.work, Work::Compute { lane: Lane::Host, .. }))],
-            ..Node::default()
+            ..ChakraNode::default()
         };
         match of.work {
             Work::Nothing => node.kind = NodeType::Metadata as i32,
@@ -47,7 +47,7 @@ pub fn groups(graph: &Graph) -> Option<String> {
     (!named.is_empty()).then(|| serde_json::Value::from(named).to_string() + "\n")
 }
 
-fn compute(node: &mut Node, time_ps: Picos, lane: Lane) {
+fn compute(node: &mut ChakraNode, time_ps: Picos, lane: Lane) {
     node.kind = match lane {
         Lane::Memory => NodeType::MemoryLoad as i32,
         Lane::Host | Lane::Stream(_) => NodeType::Compute as i32,
@@ -59,7 +59,7 @@ fn compute(node: &mut Node, time_ps: Picos, lane: Lane) {
     }
 }
 
-fn exchange(node: &mut Node, graph: &Graph, exchange: &Exchange, end: NodeType) -> Result<()> {
+fn exchange(node: &mut ChakraNode, graph: &Graph, exchange: &Exchange, end: NodeType) -> Result<()> {
     let Exchange { what, bytes, group, priority, .. } = *exchange;
     let mut add = |attribute| node.attributes.push(attribute);
     if priority > 0 {

@@ -1,4 +1,5 @@
-//! Chunks on their way: what synthesisers of routes write. No sums, no memory; each chunk is copied from where it is.
+//! Ways of chunks, as synthesisers of routes write them. There are no sums and no memory: each chunk is copied from
+//! rank to rank.
 
 mod tacos;
 mod teccl;
@@ -6,9 +7,9 @@ mod teccl;
 pub use tacos::Tacos;
 pub use teccl::Teccl;
 
-use super::{FileProof, Foreign};
-use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::units::{Bytes, MAX_BYTES};
+use super::{FileProof, Foreign, check_target, fail};
+use antiphon_base::error::{Code, Result};
+use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind, shard};
 use antiphon_model::fabric::{Fabric, NodeId};
@@ -18,10 +19,10 @@ use antiphon_proof::verify_watched;
 /// Most hops of a file.
 const MAX_HOPS: usize = 1 << 22;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flows {
-    /// Who wrote it.
+    /// The tool that wrote it.
     pub name: &'static str,
     /// All-gather or all-to-all.
     pub kind: Kind,
@@ -29,7 +30,7 @@ pub struct Flows {
     pub nodes: Vec<u32>,
     /// Equal parts of the full buffer.
     pub parts: u32,
-    /// What is sent, each with the ways that it goes.
+    /// All pieces of data, each with its ways.
     pub pieces: Vec<Piece>,
 }
 
@@ -44,25 +45,21 @@ pub struct Piece {
     pub owner: u32,
     /// Which part of the full buffer of its source.
     pub part: u32,
-    /// What of the part, from 0 to 1.
+    /// The cut of that part, from 0 to 1.
     pub cut: (f64, f64),
     /// By time.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<FlowHop>,
 }
 
 /// A piece goes from a rank to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hop {
+pub struct FlowHop {
     /// When it is sent; it can go on at a later time.
     pub time: u64,
     /// From which rank.
     pub from: u32,
     /// To which.
     pub to: u32,
-}
-
-fn fail<T>(code: Code, what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(code, what))
 }
 
 impl Foreign for Flows {
@@ -78,7 +75,7 @@ impl Foreign for Flows {
         Collective { kind: self.kind, root: 0 }
     }
 
-    /// Nothing is sent before it is there, and all comes where it must.
+    /// Checks that nothing is sent before it is there, and that all arrives where it must.
     fn prove(&self, watch: Watch) -> Result<FileProof> {
         let ranks = self.nodes.len();
         let mut there: Vec<Option<u64>> = vec![None; ranks];
@@ -116,17 +113,7 @@ impl Foreign for Flows {
     fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
         self.prove(watch)?;
         let ranks = self.nodes.len();
-        if fabric.ranks() != ranks {
-            let what = format!("the file is for {ranks} ranks, {} has {}", fabric.name, fabric.ranks());
-            return fail(Code::BadFile, what);
-        }
-        if bytes == 0 || bytes > MAX_BYTES {
-            return fail(Code::BadSize, format!("bytes is {bytes}, expected 1 to 1 PiB"));
-        }
-        if !placement.is_empty() && placement.len() != ranks {
-            let what = format!("the placement names {} nodes for {ranks} ranks", placement.len());
-            return fail(Code::BadSpec, what);
-        }
+        check_target(ranks, fabric, bytes, placement)?;
         let mut builder = Builder::new(self.name, fabric, self.collective(), bytes).watched(watch);
         builder.schedule.placement = placement.to_vec();
         builder.phase("main", false);
@@ -134,7 +121,7 @@ impl Foreign for Flows {
         times.sort_unstable();
         times.dedup();
         if self.kind == Kind::AllToAll {
-            // What ranks have for themselves.
+            // Shards that ranks have for themselves.
             for rank in 0..ranks as u32 {
                 builder.shard_block(rank, shard(bytes, ranks, rank as usize), 0);
             }
@@ -156,7 +143,7 @@ impl Foreign for Flows {
             let mut there = vec![false; ranks];
             there[piece.source as usize] = true;
             for hop in &piece.hops {
-                // What comes a second time is what is there.
+                // A piece that comes a second time changes nothing.
                 if !std::mem::replace(&mut there[hop.to as usize], true) {
                     let step = times.partition_point(|&time| time < hop.time) as u32;
                     builder.send(Op::Copy, hop.from, hop.to, lane..lane + 1, step)?;

@@ -1,9 +1,9 @@
 //! What TACOS writes as CSV: an all-gather as the chunks of every link in order (Won et al., TACOS, MICRO 2024;
 //! github.com/astra-sim/tacos).
 
-use super::{Flows, Hop, MAX_HOPS, Piece, fail};
-use crate::{Foreign, Format};
-use antiphon_base::error::{Code, Error, Result};
+use super::{FlowHop, Flows, MAX_HOPS, Piece};
+use crate::{FileFormat, Foreign, FormatInfo, bad, fail};
+use antiphon_base::error::{Code, Result};
 use antiphon_base::units::clip;
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::Kind;
@@ -11,24 +11,14 @@ use antiphon_model::fabric::MAX_RANKS;
 use antiphon_model::schedule::Schedule;
 use std::collections::HashMap;
 
+const INFO: FormatInfo = FormatInfo { name: "tacos", about: "TACOS result (CSV)", extension: ".csv", consumers: &[] };
+
 /// The format.
 pub struct Tacos;
 
-impl Format for Tacos {
-    fn name(&self) -> &'static str {
-        "tacos"
-    }
-
-    fn about(&self) -> &'static str {
-        "TACOS result (CSV)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".csv"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        vec![]
+impl FileFormat for Tacos {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {
@@ -44,8 +34,8 @@ impl Format for Tacos {
     }
 }
 
-/// Reads a result: which rank a chunk comes from is who sends it and never gets it, and when it goes follows from the order
-/// of each link and from where it is.
+/// Reads a result. A chunk comes from the rank that sends it and never gets it; its times follow from the order of each
+/// link and from its ways.
 ///
 /// Complexity: O(chunks on links).
 ///
@@ -53,86 +43,15 @@ impl Format for Tacos {
 /// [`Code::BadFile`] with the line; [`Code::NotProven`] if chunks wait for each other; [`Code::NotApplicable`] where a rank gets a chunk
 /// twice; [`Code::TooLarge`]; [`Code::Interrupted`].
 fn read(text: &str, watch: Watch) -> Result<Flows> {
-    let text = text.trim_start_matches('\u{feff}');
-    let (mut npus, mut count) = (None, None);
-    // Sender, receiver and chunk, link by link, and whether it is the first on its link.
-    let mut hops: Vec<(u32, u32, u32, bool)> = vec![];
-    let mut header = false;
-    for (at, line) in (1..).zip(text.lines()) {
-        watch.at(at, text.len())?;
-        let bad = |what: String| fail(Code::BadFile, format!("line {at}: {what}"));
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let number = |text: &str, most: usize| match text.parse::<usize>() {
-            Ok(number) if number <= most => Ok(number),
-            _ => Err(Error::new(
-                Code::BadFile,
-                format!("line {at}: '{}', expected a whole number up to {most}", clip(text)),
-            )),
-        };
-        match (fields[0], fields.get(1)) {
-            _ if line.trim().is_empty() => {}
-            ("NPUs Count", Some(text)) => npus = Some(number(text, MAX_RANKS)?),
-            ("Chunks Count", Some(text)) => count = Some(number(text, MAX_HOPS)?),
-            ("Links Count" | "Chunk Size", Some(_)) => {}
-            ("SrcID", _) if fields.len() == 5 => header = true,
-            _ if !header || fields.len() < 5 => {
-                return bad(format!("'{}', expected SrcID,DestID,Latency,Bandwidth and chunks", clip(line)));
-            }
-            _ => {
-                let (Some(npus), Some(count)) = (npus, count) else {
-                    return bad("links before NPUs Count and Chunks Count".into());
-                };
-                let end = |text: &str| number(text, npus.saturating_sub(1)).map(|number| number as u32);
-                let (from, to) = (end(fields[0])?, end(fields[1])?);
-                if from == to {
-                    return bad(format!("a link from {from} to itself"));
-                }
-                for (place, text) in fields[4..].iter().filter(|text| !text.is_empty() && **text != "None").enumerate()
-                {
-                    let chunk = number(text, count.saturating_sub(1))? as u32;
-                    if hops.len() == MAX_HOPS {
-                        return fail(Code::TooLarge, format!("more than {MAX_HOPS} chunks on links"));
-                    }
-                    hops.push((from, to, chunk, place == 0));
-                }
-            }
-        }
-    }
-    let (Some(npus), Some(count)) = (npus, count) else {
-        return fail(Code::BadFile, "NPUs Count or Chunks Count is missing");
-    };
-    if npus < 2 || count == 0 || !count.is_multiple_of(npus) {
-        return fail(Code::BadFile, format!("{count} chunks are no whole number for each of {npus} NPUs"));
-    }
-    // Who brings a chunk to a rank.
-    let mut bringer: HashMap<(u32, u32), usize> = HashMap::new();
-    for (at, &(_, to, chunk, _)) in hops.iter().enumerate() {
-        watch.at(at, hops.len())?;
-        if bringer.insert((chunk, to), at).is_some() {
-            return fail(
-                Code::NotApplicable,
-                format!("NPU {to} gets chunk {chunk} twice, and which goes on is not said"),
-            );
-        }
-    }
-    let mut source: Vec<Option<u32>> = vec![None; count];
-    for &(from, _, chunk, _) in &hops {
-        if !bringer.contains_key(&(chunk, from)) {
-            match source[chunk as usize].replace(from) {
-                Some(other) if other != from => {
-                    let what = format!("chunk {chunk} comes from NPU {other} and NPU {from}, which never get it");
-                    return fail(Code::NotProven, what);
-                }
-                _ => {}
-            }
-        }
-    }
+    let (npus, count, hops) = parse(text, watch)?;
+    let bringer = bringers(&hops, watch)?;
+    let sources = sources(count, &hops, &bringer)?;
     let times = times(&hops, &bringer, watch)?;
     let mut own = vec![0u32; npus];
     let per = (count / npus) as u32;
     let mut pieces: Vec<Piece> = vec![];
-    for (chunk, source) in source.iter().enumerate() {
-        let Some(source) = *source else {
+    for (chunk, source) in sources.into_iter().enumerate() {
+        let Some(source) = source else {
             return fail(Code::NotProven, format!("chunk {chunk} never leaves an NPU that has it at first"));
         };
         let place = own[source as usize];
@@ -144,14 +63,95 @@ fn read(text: &str, watch: Watch) -> Result<Flows> {
         pieces.push(Piece { name, source, owner: source, part, cut: (0.0, 1.0), hops: vec![] });
     }
     for (&(from, to, chunk, _), time) in hops.iter().zip(times) {
-        pieces[chunk as usize].hops.push(Hop { time, from, to });
+        pieces[chunk as usize].hops.push(FlowHop { time, from, to });
     }
     pieces.iter_mut().for_each(|piece| piece.hops.sort_unstable());
     Ok(Flows { name: "tacos", kind: Kind::AllGather, nodes: (0..npus as u32).collect(), parts: count as u32, pieces })
 }
 
+/// Sender, receiver and chunk, and whether it is the first chunk on its link.
+type LinkChunk = (u32, u32, u32, bool);
+/// By chunk and rank: the hop that brings the chunk to the rank.
+type Bringers = HashMap<(u32, u32), usize>;
+
+/// The numbers of NPUs and of chunks, and the chunks of all links in order.
+fn parse(text: &str, watch: Watch) -> Result<(usize, usize, Vec<LinkChunk>)> {
+    let text = text.trim_start_matches('\u{feff}');
+    let (mut npus, mut count) = (None, None);
+    let mut hops: Vec<LinkChunk> = vec![];
+    let mut header = false;
+    for (at, line) in (1..).zip(text.lines()) {
+        watch.at(at, text.len())?;
+        let wrong = |what: String| bad(format!("line {at}: {what}"));
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let number = |text: &str, most: usize| match text.parse::<usize>() {
+            Ok(number) if number <= most => Ok(number),
+            _ => bad(format!("line {at}: '{}', expected a whole number up to {most}", clip(text))),
+        };
+        match (fields[0], fields.get(1)) {
+            _ if line.trim().is_empty() => {}
+            ("NPUs Count", Some(text)) => npus = Some(number(text, MAX_RANKS)?),
+            ("Chunks Count", Some(text)) => count = Some(number(text, MAX_HOPS)?),
+            ("Links Count" | "Chunk Size", Some(_)) => {}
+            ("SrcID", _) if fields.len() == 5 => header = true,
+            _ if !header || fields.len() < 5 => {
+                return wrong(format!("'{}', expected SrcID,DestID,Latency,Bandwidth and chunks", clip(line)));
+            }
+            _ => {
+                let (Some(npus), Some(count)) = (npus, count) else {
+                    return wrong("links before NPUs Count and Chunks Count".into());
+                };
+                let end = |text: &str| number(text, npus.saturating_sub(1)).map(|number| number as u32);
+                let (from, to) = (end(fields[0])?, end(fields[1])?);
+                if from == to {
+                    return wrong(format!("a link from {from} to itself"));
+                }
+                let chunks = fields[4..].iter().filter(|text| !text.is_empty() && **text != "None");
+                for (place, text) in chunks.enumerate() {
+                    let chunk = number(text, count.saturating_sub(1))? as u32;
+                    if hops.len() == MAX_HOPS {
+                        return fail(Code::TooLarge, format!("more than {MAX_HOPS} chunks on links"));
+                    }
+                    hops.push((from, to, chunk, place == 0));
+                }
+            }
+        }
+    }
+    let (Some(npus), Some(count)) = (npus, count) else {
+        return bad("NPUs Count or Chunks Count is missing");
+    };
+    if npus < 2 || count == 0 || !count.is_multiple_of(npus) {
+        return bad(format!("{count} chunks are no whole number for each of {npus} NPUs"));
+    }
+    Ok((npus, count, hops))
+}
+
+fn bringers(hops: &[LinkChunk], watch: Watch) -> Result<Bringers> {
+    let mut bringer = Bringers::new();
+    for (at, &(_, to, chunk, _)) in hops.iter().enumerate() {
+        watch.at(at, hops.len())?;
+        if bringer.insert((chunk, to), at).is_some() {
+            let what = format!("NPU {to} gets chunk {chunk} twice, and which goes on is not said");
+            return fail(Code::NotApplicable, what);
+        }
+    }
+    Ok(bringer)
+}
+
+/// The rank that has each chunk at first; `None` for chunks that never leave such a rank.
+fn sources(count: usize, hops: &[LinkChunk], bringer: &Bringers) -> Result<Vec<Option<u32>>> {
+    let mut sources: Vec<Option<u32>> = vec![None; count];
+    for &(from, _, chunk, _) in hops.iter().filter(|&&(from, _, chunk, _)| !bringer.contains_key(&(chunk, from))) {
+        if let Some(other) = sources[chunk as usize].replace(from).filter(|&other| other != from) {
+            let what = format!("chunk {chunk} comes from NPU {other} and NPU {from}, which never get it");
+            return fail(Code::NotProven, what);
+        }
+    }
+    Ok(sources)
+}
+
 /// The earliest time of every hop: after the one before it on its link, and after the chunk has come.
-fn times(hops: &[(u32, u32, u32, bool)], bringer: &HashMap<(u32, u32), usize>, watch: Watch) -> Result<Vec<u64>> {
+fn times(hops: &[LinkChunk], bringer: &Bringers, watch: Watch) -> Result<Vec<u64>> {
     let before = |at: usize| {
         let (from, _, chunk, first) = hops[at];
         [bringer.get(&(chunk, from)).copied(), at.checked_sub(1).filter(|_| !first)]

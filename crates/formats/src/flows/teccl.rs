@@ -1,8 +1,8 @@
 //! What TE-CCL writes as JSON: in which epoch each chunk goes over which link (Liu et al., Rethinking Machine Learning Collective
 //! Communication as a Multi-Commodity Flow Problem, SIGCOMM 2024; github.com/microsoft/TE-CCL).
 
-use super::{Flows, Hop, MAX_HOPS, Piece, fail};
-use crate::{Foreign, Format, json};
+use super::{FlowHop, Flows, MAX_HOPS, Piece};
+use crate::{FileFormat, Foreign, FormatInfo, bad, check_length, fail, json};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{ByKey, clip_error};
 use antiphon_base::watch::Watch;
@@ -18,27 +18,18 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_TEXT_BYTES: usize = 1 << 26;
 /// Largest number of a chunk, a node or an epoch.
 const MAX_NUMBER: u64 = 1 << 31;
-/// What parts of a chunk may lack of the whole: they are written as rounded numbers.
+/// By how much the parts of a chunk may miss the whole, since they are written as rounded numbers.
 const ROUNDING: f64 = 1e-3;
+
+const INFO: FormatInfo =
+    FormatInfo { name: "teccl", about: "TE-CCL result (JSON)", extension: ".json", consumers: &[] };
 
 /// The format.
 pub struct Teccl;
 
-impl Format for Teccl {
-    fn name(&self) -> &'static str {
-        "teccl"
-    }
-
-    fn about(&self) -> &'static str {
-        "TE-CCL result (JSON)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".json"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        vec![]
+impl FileFormat for Teccl {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {
@@ -54,25 +45,25 @@ impl Format for Teccl {
     }
 }
 
-/// What is used of a file: keys begin with a number that differs among versions.
+/// The used part of a file: keys begin with a number that differs among versions.
 #[derive(Default)]
-struct File {
+struct TecclFile {
     flows: Option<Vec<String>>,
     paths: Option<ByKey<Value>>,
 }
 
-impl<'de> Deserialize<'de> for File {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<File, D::Error> {
+impl<'de> Deserialize<'de> for TecclFile {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<TecclFile, D::Error> {
         struct Keys;
         impl<'de> Visitor<'de> for Keys {
-            type Value = File;
+            type Value = TecclFile;
 
             fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
                 f.write_str("an object with flows")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<File, A::Error> {
-                let mut file = File::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<TecclFile, A::Error> {
+                let mut file = TecclFile::default();
                 while let Some(key) = map.next_key::<String>()? {
                     match key.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-') {
                         "Flows" => file.flows = Some(map.next_value()?),
@@ -89,15 +80,11 @@ impl<'de> Deserialize<'de> for File {
 
 /// A hop as it is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Written {
+struct WrittenHop {
     from: u64,
     to: u64,
     volume: Option<f64>,
     epoch: u64,
-}
-
-fn bad<T>(what: impl AsRef<str>) -> Result<T> {
-    fail(Code::BadFile, what)
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -105,7 +92,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// `4->9 with volume 1.0 in epoch 2 via switches 0`.
-fn hop(text: &str) -> Option<Written> {
+fn hop(text: &str) -> Option<WrittenHop> {
     let mut words = text.split_whitespace();
     let (from, to) = words.next()?.split_once("->")?;
     let (from, to) = (number(from)?, number(to)?);
@@ -120,29 +107,28 @@ fn hop(text: &str) -> Option<Written> {
     let epoch = number(words.next()?)?;
     let end = words.next();
     (end.is_none() || end == Some("via") && words.next() == Some("switches")).then_some(())?;
-    Some(Written { from, to, volume, epoch })
+    Some(WrittenHop { from, to, volume, epoch })
 }
 
 /// `Chunk 8 from 4 traveled over ..`: chunk and source.
-fn flow(text: &str) -> Option<(u64, u64, Written)> {
+fn flow(text: &str) -> Option<(u64, u64, WrittenHop)> {
     let (chunk, rest) = text.strip_prefix("Chunk ")?.split_once(" from ")?;
     let (source, rest) = rest.split_once(" traveled over ")?;
     Some((number(chunk)?, number(source)?, hop(rest)?))
 }
 
-/// Reads a result. GPUs are all that chunks come from, switches what only flows `via`; ranks are GPUs in order of their numbers.
+/// Reads a result. A node that a chunk comes from is a GPU, one that flows only go `via` is a switch; ranks are the
+/// GPUs in order of their numbers.
 ///
 /// Complexity: O(flows log flows).
 ///
 /// # Errors
-/// [`Code::BadFile`] with the flow that cannot be read, [`Code::NotApplicable`] for parts of chunks whose ways are not said, [`Code::TooLarge`], [`Code::Interrupted`]
-/// but not while the JSON itself is read, which [`MAX_TEXT_BYTES`] bounds.
+/// [`Code::BadFile`] with the flow that cannot be read, [`Code::NotApplicable`] for parts of chunks without ways,
+/// [`Code::TooLarge`], [`Code::Interrupted`] but not while the JSON itself is read, which [`MAX_TEXT_BYTES`] bounds.
 fn read(text: &str, watch: Watch) -> Result<Flows> {
-    if text.len() > MAX_TEXT_BYTES {
-        return fail(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20));
-    }
+    check_length("text", text.len(), MAX_TEXT_BYTES)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file: File = serde_json::from_str(text).map_err(|error| Error::new(Code::BadFile, clip_error(&error)))?;
+    let file: TecclFile = serde_json::from_str(text).map_err(|error| Error::new(Code::BadFile, clip_error(&error)))?;
     let Some(list) = file.flows.filter(|list| !list.is_empty()) else { return bad("there are no flows") };
     if list.len() > MAX_HOPS {
         return fail(Code::TooLarge, format!("{} flows, at most {MAX_HOPS}", list.len()));
@@ -197,35 +183,35 @@ fn read(text: &str, watch: Watch) -> Result<Flows> {
 }
 
 /// Chunks of each source by number, each with its flows.
-type Chunks = BTreeMap<(u32, u64), Vec<Written>>;
+type FlowsByChunk = BTreeMap<(u32, u64), Vec<WrittenHop>>;
 
-fn by_chunk(flows: &[(u64, u64, Written)], rank: &impl Fn(u64) -> Result<u32>) -> Result<Chunks> {
-    let mut chunks = Chunks::new();
+fn by_chunk(flows: &[(u64, u64, WrittenHop)], rank: &impl Fn(u64) -> Result<u32>) -> Result<FlowsByChunk> {
+    let mut chunks = FlowsByChunk::new();
     for &(chunk, source, hop) in flows {
         chunks.entry((rank(source)?, chunk)).or_default().push(hop);
     }
     Ok(chunks)
 }
 
-fn hops(list: &[Written], rank: &impl Fn(u64) -> Result<u32>) -> Result<Vec<Hop>> {
-    let hop = |hop: &Written| match (rank(hop.from)?, rank(hop.to)?) {
+fn hops(list: &[WrittenHop], rank: &impl Fn(u64) -> Result<u32>) -> Result<Vec<FlowHop>> {
+    let hop = |hop: &WrittenHop| match (rank(hop.from)?, rank(hop.to)?) {
         (from, to) if from == to => bad(format!("a flow from {} to itself", hop.from)),
-        (from, to) => Ok(Hop { time: hop.epoch, from, to }),
+        (from, to) => Ok(FlowHop { time: hop.epoch, from, to }),
     };
-    let mut list = list.iter().map(hop).collect::<Result<Vec<Hop>>>()?;
+    let mut list = list.iter().map(hop).collect::<Result<Vec<FlowHop>>>()?;
     list.sort_unstable();
     Ok(list)
 }
 
 /// An all-gather: every chunk goes to all.
-fn gathered(flows: &[(u64, u64, Written)], rank: &impl Fn(u64) -> Result<u32>) -> Result<Vec<Piece>> {
+fn gathered(flows: &[(u64, u64, WrittenHop)], rank: &impl Fn(u64) -> Result<u32>) -> Result<Vec<Piece>> {
     let chunks = by_chunk(flows, rank)?;
     let last = chunks.keys().map(|&(_, chunk)| chunk).max().unwrap_or(0);
     let sources: BTreeSet<u32> = chunks.keys().map(|&(source, _)| source).collect();
     if chunks.len() as u64 != sources.len() as u64 * (last + 1) {
         return fail(Code::NotProven, format!("not all GPUs send their chunks 0 to {last}"));
     }
-    let piece = |(part, (&(source, chunk), list)): (u32, (&(u32, u64), &Vec<Written>))| {
+    let piece = |(part, (&(source, chunk), list)): (u32, (&(u32, u64), &Vec<WrittenHop>))| {
         let name = format!("chunk {chunk} from {}", list[0].from);
         Ok(Piece { name, source, owner: source, part, cut: (0.0, 1.0), hops: hops(list, rank)? })
     };
@@ -238,7 +224,7 @@ fn gathered(flows: &[(u64, u64, Written)], rank: &impl Fn(u64) -> Result<u32>) -
 }
 
 /// An all-to-all of whole chunks: chunk `c` of a source is for GPU `c` of those in order, and goes on by ranks.
-fn whole(flows: &[(u64, u64, Written)], ranks: u64, rank: &impl Fn(u64) -> Result<u32>) -> Result<Vec<Piece>> {
+fn whole(flows: &[(u64, u64, WrittenHop)], ranks: u64, rank: &impl Fn(u64) -> Result<u32>) -> Result<Vec<Piece>> {
     let mut pieces = vec![];
     for ((source, chunk), list) in by_chunk(flows, rank)? {
         if list.iter().any(|hop| hop.volume.is_some_and(|volume| (volume - 1.0).abs() > ROUNDING)) {
@@ -255,7 +241,7 @@ fn whole(flows: &[(u64, u64, Written)], ranks: u64, rank: &impl Fn(u64) -> Resul
     Ok(pieces)
 }
 
-fn exchange(name: String, source: u32, chunk: u64, ranks: u64, cut: (f64, f64), hops: Vec<Hop>) -> Result<Piece> {
+fn exchange(name: String, source: u32, chunk: u64, ranks: u64, cut: (f64, f64), hops: Vec<FlowHop>) -> Result<Piece> {
     let (owner, part) = ((chunk % ranks) as u32, chunk as u32);
     if owner == source {
         return bad(format!("{name} is for that rank itself"));
@@ -279,7 +265,7 @@ fn exchanged(paths: &BTreeMap<String, Value>, ranks: u64, rank: &impl Fn(u64) ->
         };
         let (to, source) = (rank(to)?, rank(source)?);
         let name = format!("chunk {chunk} of rank {source}");
-        let mut parts: Vec<(f64, Vec<Hop>)> = vec![];
+        let mut parts: Vec<(f64, Vec<FlowHop>)> = vec![];
         for path in list.as_array().map(Vec::as_slice).unwrap_or_default() {
             let written = |step: &Value| step.as_array()?.get(1)?.as_str().and_then(hop);
             let Some(written) = path.as_array().and_then(|path| path.iter().map(written).collect::<Option<Vec<_>>>())

@@ -1,6 +1,6 @@
 //! Memory of all GPUs as cells of one chunk, and what each must hold in the end.
 
-use super::model::{Algo, Buffer, Place};
+use super::model::{Algo, Buffer, ChunkPlace};
 use antiphon_model::collective::{Collective, Kind};
 
 /// Chunks of an input or output among `gpus`, of a full buffer of `chunks`; `None` for scratch, of which each GPU says its own.
@@ -56,7 +56,7 @@ impl Cells {
     }
 
     /// Number of the cell of a chunk of a GPU, which must be within its buffer.
-    pub fn of(&self, gpu: u32, place: Place) -> usize {
+    pub fn of(&self, gpu: u32, place: ChunkPlace) -> usize {
         let (input, output) = (self.size(Buffer::Input), self.size(Buffer::Output));
         let shard = gpu * self.shard();
         let at = match (place.buffer, self.in_place, self.collective.kind) {
@@ -71,21 +71,21 @@ impl Cells {
     }
 
     /// Whose a cell is, and where it lies there.
-    pub fn place(&self, cell: usize) -> (u32, Place) {
+    pub fn place(&self, cell: usize) -> (u32, ChunkPlace) {
         let gpu = self.first.partition_point(|&first| first <= cell as u64) - 1;
         let (input, output) = (self.size(Buffer::Input), self.size(Buffer::Output));
         let at = (cell as u64 - self.first[gpu]) as u32;
         let place = match at {
-            at if at < input => Place { buffer: Buffer::Input, offset: at },
-            at if at < input + output => Place { buffer: Buffer::Output, offset: at - input },
-            at => Place { buffer: Buffer::Scratch, offset: at - input - output },
+            at if at < input => ChunkPlace { buffer: Buffer::Input, offset: at },
+            at if at < input + output => ChunkPlace { buffer: Buffer::Output, offset: at - input },
+            at => ChunkPlace { buffer: Buffer::Scratch, offset: at - input - output },
         };
         (gpu as u32, place)
     }
 
     /// The cell of an input's chunk.
     pub fn input(&self, gpu: u32, offset: u32) -> usize {
-        self.of(gpu, Place { buffer: Buffer::Input, offset })
+        self.of(gpu, ChunkPlace { buffer: Buffer::Input, offset })
     }
 
     /// What a chunk of a GPU's output must be the sum of: cells of inputs, ascending; `None` if it does not matter.

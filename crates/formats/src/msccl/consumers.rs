@@ -1,4 +1,4 @@
-//! Who reads the format, and the limits of each.
+//! The consumers of the format, and their limits.
 
 use super::{Msccl, model::Algo};
 use crate::unknown_consumer;
@@ -17,7 +17,7 @@ pub struct Consumer {
     pub blocks: u32,
     /// Channels.
     pub channels: u32,
-    /// Whether it refuses files that leave out what sizes they are for, or whether two buffers will do.
+    /// Whether it refuses files without `minBytes`, `maxBytes` or `outofplace`.
     pub strict: bool,
 }
 
@@ -48,10 +48,10 @@ pub fn consumer(name: &str) -> Result<&'static Consumer> {
 }
 
 impl Consumer {
-    /// Whether it would read a text, and use what it says.
+    /// Checks that it would read a text, and use it.
     ///
     /// # Errors
-    /// [`Code::BadFile`] with what keeps it from it.
+    /// [`Code::BadFile`] with the reason why not.
     fn check_text(&self, algo: &Algo) -> Result<()> {
         let refuse = |what: String| Err(Error::new(Code::BadFile, format!("{}: {what}", self.about)));
         if let Some(markup) = algo.text.markup {

@@ -1,19 +1,19 @@
-//! Steps as a graph: which step comes before which, whatever the machine does. Messages of a connection are matched by
-//! order, so the graph is known without running anything, and a deadlock is a cycle of it.
+//! The order of steps as a graph, which holds in every execution. Messages of a connection are matched by order, so the
+//! graph is known without running anything, and a deadlock is a cycle in it.
 
-use super::model::{Action, Algo, Place, Step};
+use super::model::{Algo, ChunkPlace, MscclStep, StepAction};
 use super::read::MAX_STEPS;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::Watch;
 use std::collections::HashMap;
 
 /// Number of a step among those of all GPUs.
-pub type NodeId = u32;
+pub type StepId = u32;
 
 /// No step.
-pub const NONE: NodeId = NodeId::MAX;
+pub const NONE: StepId = StepId::MAX;
 
-/// What to call things where another format says it otherwise.
+/// Names of steps and chunks in another format that is lowered to this one.
 pub trait Names {
     /// A step of a GPU and a thread block.
     fn step(&self, gpu: u32, tb: u32, step: u32) -> String;
@@ -24,37 +24,38 @@ pub trait Names {
 }
 
 /// The steps of an algorithm, and the messages between them.
-pub struct Graph<'a> {
+pub struct StepGraph<'a> {
     /// The algorithm.
     pub algo: &'a Algo,
     names: Option<&'a dyn Names>,
-    /// Who watches the work on it.
+    /// Watches the work on it.
     pub watch: Watch<'a>,
     /// GPU and thread block of every step.
     pub owner: Vec<(u32, u32)>,
     /// Number of the first step, by GPU and thread block.
-    pub first: Vec<Vec<NodeId>>,
+    pub first: Vec<Vec<StepId>>,
     /// For every step that receives, the one that sends the message.
-    pub sender: Vec<NodeId>,
+    pub sender: Vec<StepId>,
     /// Steps that send and that receive, in order, of every connection.
-    connections: Vec<(Vec<NodeId>, Vec<NodeId>)>,
+    connections: Vec<(Vec<StepId>, Vec<StepId>)>,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> StepGraph<'a> {
     /// Matches messages. O(steps).
     ///
     /// # Errors
     /// [`Code::NotProven`] where one of the two sides of a message is missing, or they differ in size; [`Code::Interrupted`].
-    pub fn new(algo: &'a Algo, names: Option<&'a dyn Names>, watch: Watch<'a>) -> Result<Graph<'a>> {
-        let mut graph = Graph { algo, names, watch, owner: vec![], first: vec![], sender: vec![], connections: vec![] };
+    pub fn new(algo: &'a Algo, names: Option<&'a dyn Names>, watch: Watch<'a>) -> Result<StepGraph<'a>> {
+        let mut graph =
+            StepGraph { algo, names, watch, owner: vec![], first: vec![], sender: vec![], connections: vec![] };
         let mut numbers: HashMap<(u32, u32, u32), usize> = HashMap::new();
         for (gpu, program) in (0..).zip(&algo.gpus) {
             graph.first.push(vec![]);
             for (tb, block) in (0..).zip(&program.blocks) {
-                graph.first[gpu as usize].push(graph.owner.len() as NodeId);
+                graph.first[gpu as usize].push(graph.owner.len() as StepId);
                 for step in &block.steps {
                     watch.at(graph.owner.len(), MAX_STEPS)?;
-                    let node = graph.owner.len() as NodeId;
+                    let node = graph.owner.len() as StepId;
                     graph.owner.push((gpu, tb));
                     let mut note = |from: u32, to: u32, receives: bool| {
                         let next = graph.connections.len();
@@ -95,41 +96,41 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
-    /// What a step is.
-    pub fn step(&self, node: NodeId) -> &'a Step {
+    /// A step by its number.
+    pub fn step(&self, node: StepId) -> &'a MscclStep {
         let (gpu, tb) = self.owner[node as usize];
         &self.algo.gpus[gpu as usize].blocks[tb as usize].steps[self.index(node) as usize]
     }
 
     /// Number of a step in its thread block.
-    pub fn index(&self, node: NodeId) -> u32 {
+    pub fn index(&self, node: StepId) -> u32 {
         let (gpu, tb) = self.owner[node as usize];
         node - self.first[gpu as usize][tb as usize]
     }
 
     /// The step a step waits for by name.
-    pub fn awaited(&self, node: NodeId) -> Option<NodeId> {
+    pub fn awaited(&self, node: StepId) -> Option<StepId> {
         let (gpu, _) = self.owner[node as usize];
         self.step(node).after.map(|(tb, step)| self.first[gpu as usize][tb as usize] + step)
     }
 
     /// The step before it in its thread block.
-    pub fn before(&self, node: NodeId) -> Option<NodeId> {
+    pub fn before(&self, node: StepId) -> Option<StepId> {
         (self.index(node) > 0).then(|| node - 1)
     }
 
-    /// The steps of the same GPU that have ended before it begins, but for those before these.
-    pub fn local(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+    /// Direct predecessors of a step on the same GPU.
+    pub fn local(&self, node: StepId) -> impl Iterator<Item = StepId> {
         self.before(node).into_iter().chain(self.awaited(node))
     }
 
-    /// [`Graph::local`], and the step that sends what it receives.
-    pub fn all_before(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+    /// [`StepGraph::local`], and the step that sends the message that it receives.
+    pub fn all_before(&self, node: StepId) -> impl Iterator<Item = StepId> {
         self.local(node).chain(Some(self.sender[node as usize]).filter(|&sender| sender != NONE))
     }
 
     /// GPU, thread block and step, with what it does.
-    pub fn name(&self, node: NodeId) -> String {
+    pub fn name(&self, node: StepId) -> String {
         let ((gpu, tb), step) = (self.owner[node as usize], self.index(node));
         if let Some(names) = self.names {
             return names.step(gpu, tb, step);
@@ -143,14 +144,14 @@ impl<'a> Graph<'a> {
     }
 
     /// A chunk, with its buffer.
-    pub fn place(&self, place: Place) -> String {
+    pub fn place(&self, place: ChunkPlace) -> String {
         let chunk = self.chunk(place.offset);
         let (number, part) = chunk.split_once(' ').unwrap_or((&chunk, ""));
         format!("{}[{number}] {part}", place.buffer.letter()).trim_end().into()
     }
 
     /// Why nothing orders two steps of a GPU; empty if it cannot be said.
-    pub fn unordered(&self, first: NodeId, second: NodeId) -> &'static str {
+    pub fn unordered(&self, first: StepId, second: StepId) -> &'static str {
         let [(gpu, a), (_, b)] = [first, second].map(|node| self.owner[node as usize]);
         self.names.map_or("", |names| names.unordered(gpu, [(a, self.index(first)), (b, self.index(second))]))
     }
@@ -160,10 +161,10 @@ impl<'a> Graph<'a> {
     ///
     /// # Errors
     /// A cycle of steps, each waiting for the next.
-    pub fn order(&self, depth: Option<usize>) -> std::result::Result<Vec<NodeId>, Vec<NodeId>> {
+    pub fn order(&self, depth: Option<usize>) -> std::result::Result<Vec<StepId>, Vec<StepId>> {
         let count = self.owner.len();
-        let mut after: Vec<(NodeId, NodeId)> = vec![];
-        for node in 0..count as NodeId {
+        let mut after: Vec<(StepId, StepId)> = vec![];
+        for node in 0..count as StepId {
             after.extend(self.all_before(node).map(|earlier| (earlier, node)));
         }
         for (sends, receives) in depth.iter().flat_map(|_| &self.connections) {
@@ -175,7 +176,7 @@ impl<'a> Graph<'a> {
         let mut start = vec![0usize; count + 1];
         after.iter().for_each(|&(earlier, _)| start[earlier as usize + 1] += 1);
         (0..count).for_each(|node| start[node + 1] += start[node]);
-        let mut order: Vec<NodeId> = (0..count as NodeId).filter(|&node| left[node as usize] == 0).collect();
+        let mut order: Vec<StepId> = (0..count as StepId).filter(|&node| left[node as usize] == 0).collect();
         let mut next = 0;
         while let Some(&node) = order.get(next) {
             next += 1;
@@ -199,15 +200,15 @@ impl<'a> Graph<'a> {
             seen[node] = true;
             node = waits_for[node] as usize;
         }
-        let mut cycle = vec![node as NodeId];
-        while waits_for[cycle[cycle.len() - 1] as usize] != node as NodeId {
+        let mut cycle = vec![node as StepId];
+        while waits_for[cycle[cycle.len() - 1] as usize] != node as StepId {
             cycle.push(waits_for[cycle[cycle.len() - 1] as usize]);
         }
         Err(cycle)
     }
 
-    /// That the steps of a cycle wait for each other.
-    pub fn deadlock(&self, cycle: &[NodeId]) -> Error {
+    /// The error that the steps of a cycle wait for each other.
+    pub fn deadlock(&self, cycle: &[StepId]) -> Error {
         let mut names: Vec<String> = cycle.iter().map(|&node| self.name(node)).collect();
         names.dedup();
         if names.len() > 1 && names.first() == names.last() {
@@ -235,19 +236,19 @@ impl<'a> Graph<'a> {
     }
 
     /// Chunks that a step reads and those that it writes, each a first one and a number.
-    pub fn accesses(step: &Step) -> (Vec<Place>, Option<Place>) {
+    pub fn accesses(step: &MscclStep) -> (Vec<ChunkPlace>, Option<ChunkPlace>) {
         let mut reads = vec![];
         if step.action.reads() {
             reads.push(step.src);
         }
-        if step.action == Action::Reduce {
+        if step.action == StepAction::Reduce {
             reads.push(step.dst);
         }
         (reads, step.action.writes().then_some(step.dst))
     }
 }
 
-/// A refusal of what would run wrong.
+/// A refusal of a file that would run wrong.
 pub fn wrong<T>(what: impl AsRef<str>) -> Result<T> {
     Err(Error::new(Code::NotProven, what))
 }

@@ -1,13 +1,13 @@
 //! Proof of a program: it cannot deadlock, no two steps use a chunk in no order, and every rank ends with the right sums.
 //!
-//! Order is what the program itself enforces: a thread block's steps follow each other, a step follows the one it waits for, and
-//! a receipt follows its sending. That a connection holds few messages orders more, but nothing may rest on it. Where
-//! all conflicting accesses are ordered, every execution computes what this one does, whatever is interleaved.
+//! The program itself enforces this order: a thread block's steps follow each other, a step follows the one it waits
+//! for, and a receipt follows its sending. A connection that holds few messages orders more, but the proof does not
+//! rely on it. If all conflicting accesses are ordered, every execution computes the same as this one.
 
 use super::cells::Cells;
 use super::consumers::CONSUMERS;
-use super::graph::{Graph, NodeId, wrong};
-use super::model::{Action, Algo, Place};
+use super::graph::{StepGraph, StepId, wrong};
+use super::model::{Algo, ChunkPlace, StepAction};
 use super::races;
 use crate::FileProof;
 use antiphon_base::error::{Code, Error, Result};
@@ -32,10 +32,10 @@ type Sum = Arc<[(u32, u32)]>;
 /// [`Code::NotProven`] with the first deadlock, race or wrong chunk, naming GPU, thread block and step; [`Code::TooLarge`];
 /// [`Code::Interrupted`].
 pub fn prove(algo: &Algo, watch: Watch) -> Result<FileProof> {
-    let graph = Graph::new(algo, None, watch)?;
+    let graph = StepGraph::new(algo, None, watch)?;
     let fifo_depth = graph.least_depth()?;
     let order = check(&graph)?;
-    let receives = |node: &NodeId| graph.step(*node).action.receives();
+    let receives = |node: &StepId| graph.step(*node).action.receives();
     Ok(FileProof {
         blocks: algo.gpus.iter().map(|gpu| gpu.blocks.len() as u64).sum(),
         steps: algo.steps(),
@@ -54,12 +54,12 @@ pub fn prove(algo: &Algo, watch: Watch) -> Result<FileProof> {
 ///
 /// # Errors
 /// As [`prove`].
-pub fn check(graph: &Graph) -> Result<Vec<NodeId>> {
+pub fn check(graph: &StepGraph) -> Result<Vec<StepId>> {
     graph.watch.step(0, 1)?;
     let order = graph.order(None).map_err(|cycle| graph.deadlock(&cycle))?;
     for (in_place, place) in graph.algo.places() {
         let cells = graph.algo.cells(in_place);
-        let mut run = Run::new(graph, &cells)?;
+        let mut run = SymbolicRun::new(graph, &cells)?;
         order.iter().try_for_each(|&node| run.step(node))?;
         races::check(graph, &cells, &order, &run.accesses).map_err(|error| error.at(place))?;
         run.check_result().map_err(|error| error.at(place))?;
@@ -69,48 +69,48 @@ pub fn check(graph: &Graph) -> Result<Vec<NodeId>> {
 
 /// A step's access to a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
+pub struct CellAccess {
     pub cell: u32,
-    pub node: NodeId,
-    /// Whether it changes what is there. To write what is there already is to read.
+    pub node: StepId,
+    /// Whether it changes the value. Writing the same value again counts as a read.
     pub writes: bool,
 }
 
 /// One execution, on sums.
-struct Run<'a> {
-    graph: &'a Graph<'a>,
+struct SymbolicRun<'a> {
+    graph: &'a StepGraph<'a>,
     cells: &'a Cells,
-    /// What cells hold, where they have been written.
+    /// The sum in every cell that has been written.
     held: Vec<Option<Sum>>,
-    /// Who wrote a cell last.
-    writer: HashMap<u32, NodeId>,
-    /// What is under way, by the step that sent it.
-    sent: HashMap<NodeId, Vec<Sum>>,
-    accesses: Vec<Access>,
+    /// The step that wrote a cell last.
+    writer: HashMap<u32, StepId>,
+    /// Messages under way, by the step that sent them.
+    sent: HashMap<StepId, Vec<Sum>>,
+    accesses: Vec<CellAccess>,
     work: u64,
 }
 
-impl<'a> Run<'a> {
-    fn new(graph: &'a Graph<'a>, cells: &'a Cells) -> Result<Self> {
+impl<'a> SymbolicRun<'a> {
+    fn new(graph: &'a StepGraph<'a>, cells: &'a Cells) -> Result<Self> {
         if cells.count() > MAX_CELLS {
             let what = format!("{} chunks in all buffers; at most {MAX_CELLS} are followed", cells.count());
             return Err(Error::new(Code::TooLarge, what));
         }
         let held = vec![None; cells.count() as usize];
-        Ok(Run { graph, cells, held, writer: HashMap::new(), sent: HashMap::new(), accesses: vec![], work: 0 })
+        Ok(SymbolicRun { graph, cells, held, writer: HashMap::new(), sent: HashMap::new(), accesses: vec![], work: 0 })
     }
 
     fn sum(&self, cell: usize) -> Sum {
         self.held[cell].clone().unwrap_or_else(|| Arc::new([(cell as u32, 1)]))
     }
 
-    fn range(&self, node: NodeId, place: Place) -> std::ops::Range<usize> {
+    fn range(&self, node: StepId, place: ChunkPlace) -> std::ops::Range<usize> {
         let first = self.cells.of(self.graph.owner[node as usize].0, place);
         first..first + self.graph.step(node).count as usize
     }
 
     fn worked(&mut self, more: usize) -> Result<()> {
-        // Steps are few or many, and of few chunks or many.
+        // Reports by work, since steps may be few or many, of few chunks or many.
         let before = self.work >> 16;
         self.work += more as u64;
         if before != self.work >> 16 {
@@ -122,9 +122,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn step(&mut self, node: NodeId) -> Result<()> {
+    fn step(&mut self, node: StepId) -> Result<()> {
         let step = self.graph.step(node);
-        if step.action == Action::Nop {
+        if step.action == StepAction::Nop {
             return Ok(());
         }
         self.worked(3 * step.count as usize)?;
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
             true => self.sent.remove(&self.graph.sender[node as usize]),
             false => None,
         };
-        let (reads, writes) = Graph::accesses(step);
+        let (reads, writes) = StepGraph::accesses(step);
         let written = writes.map(|place| self.range(node, place)).unwrap_or_default();
         for place in reads {
             let range = self.range(node, place);
@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
                     None => sum,
                 });
                 if !written.contains(&cell) {
-                    self.accesses.push(Access { cell: cell as u32, node, writes: false });
+                    self.accesses.push(CellAccess { cell: cell as u32, node, writes: false });
                 }
             }
             data = Some(own);
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
                 Some(held) => held == sum,
                 None => sum[..] == [(cell as u32, 1)],
             };
-            self.accesses.push(Access { cell: cell as u32, node, writes: !same });
+            self.accesses.push(CellAccess { cell: cell as u32, node, writes: !same });
             if !same {
                 self.held[cell] = Some(sum.clone());
                 self.writer.insert(cell as u32, node);
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
             self.graph.watch.step(gpu as usize, gpus as usize)?;
             for offset in 0..self.cells.size(output) {
                 let Some(wanted) = self.cells.wanted(gpu, offset) else { break };
-                let cell = self.cells.of(gpu, Place { buffer: output, offset });
+                let cell = self.cells.of(gpu, ChunkPlace { buffer: output, offset });
                 let found = self.sum(cell);
                 let right = wanted.len() == found.len()
                     && wanted.iter().zip(&*found).all(|(&cell, &term)| (cell as u32, 1) == term);

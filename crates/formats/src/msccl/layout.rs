@@ -1,13 +1,13 @@
 //! Where ranks keep the data of a schedule: in input, output or scratch.
 
 use super::grid::Grid;
-use super::model::{Buffer, Place};
+use super::model::{Buffer, ChunkPlace};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{Held, Schedule};
 use std::collections::{BTreeMap, HashMap};
 
-/// Checks that programs of equal chunks can say a schedule.
+/// Checks that a program of equal chunks can express a schedule.
 ///
 /// # Errors
 /// [`Code::NotApplicable`].
@@ -28,8 +28,9 @@ pub fn check(schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// Places of chunks: all collectives are in place but the all-to-all, in which what passes through a rank lies in scratch there.
-pub struct Layout<'a> {
+/// Places of chunks. All collectives are in place but the all-to-all, in which chunks that pass through a rank lie in
+/// its scratch.
+pub struct ChunkLayout<'a> {
     schedule: &'a Schedule,
     grid: &'a Grid,
     /// By rank: where lanes that pass through it begin in scratch.
@@ -38,7 +39,7 @@ pub struct Layout<'a> {
     pub scratch: Vec<u32>,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> ChunkLayout<'a> {
     /// O(lane transfers).
     pub fn new(schedule: &'a Schedule, grid: &'a Grid) -> Self {
         let mut passing = vec![BTreeMap::new(); schedule.ranks as usize];
@@ -58,11 +59,11 @@ impl<'a> Layout<'a> {
             lanes.iter().map(|(&lane, &chunks)| (lane, (next, next += chunks).0)).collect()
         };
         let scratch = passing.iter().map(|lanes| lanes.values().sum()).collect();
-        Layout { schedule, grid, offsets: passing.iter().map(offsets).collect(), scratch }
+        ChunkLayout { schedule, grid, offsets: passing.iter().map(offsets).collect(), scratch }
     }
 
     /// Where a rank keeps a chunk of a lane.
-    pub fn place(&self, rank: u32, lane: usize, chunk: u32) -> Place {
+    pub fn place(&self, rank: u32, lane: usize, chunk: u32) -> ChunkPlace {
         let of = &self.schedule.lanes[lane];
         let (buffer, offset) = match self.schedule.collective.kind {
             Kind::AllGather => (Buffer::Output, chunk),
@@ -77,6 +78,6 @@ impl<'a> Layout<'a> {
             }
             _ => (Buffer::Input, chunk),
         };
-        Place { buffer, offset }
+        ChunkPlace { buffer, offset }
     }
 }

@@ -15,22 +15,22 @@ mod read;
 mod write;
 
 pub(super) use cells::{Cells, buffer_size};
-pub(super) use graph::{Graph, Names};
+pub(super) use graph::{Names, StepGraph, wrong};
 pub(super) use grid::Grid;
 pub(super) use interpret::check;
-pub(super) use layout::{Layout, check as check_sayable};
+pub(super) use layout::{ChunkLayout, check as check_sayable};
 pub(super) use raise::raise_graph;
 pub(super) use read::kind_of;
 
 pub use consumers::{CONSUMERS, Consumer, consumer};
 pub use interpret::prove;
 pub use lower::lower;
-pub use model::{Action, Algo, Block, Buffer, Gpu, Place, Step, Text};
+pub use model::{Algo, Buffer, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, Text};
 pub use raise::raise;
 pub use read::read;
 pub use write::write;
 
-use super::{FileProof, Foreign, Format};
+use super::{FileFormat, FileProof, Foreign, FormatInfo};
 use antiphon_base::error::Result;
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
@@ -38,24 +38,19 @@ use antiphon_model::collective::Collective;
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::Schedule;
 
+const INFO: FormatInfo = FormatInfo {
+    name: "msccl",
+    about: "MSCCL XML (<algo>)",
+    extension: ".xml",
+    consumers: &[CONSUMERS[0].name, CONSUMERS[1].name, CONSUMERS[2].name],
+};
+
 /// The format.
 pub struct Msccl;
 
-impl Format for Msccl {
-    fn name(&self) -> &'static str {
-        "msccl"
-    }
-
-    fn about(&self) -> &'static str {
-        "MSCCL XML (<algo>)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".xml"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        CONSUMERS.iter().map(|consumer| consumer.name).collect()
+impl FileFormat for Msccl {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {

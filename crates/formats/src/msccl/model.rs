@@ -37,24 +37,24 @@ pub struct Algo {
     pub min_bytes: u64,
     /// Largest size it is for, in bytes.
     pub max_bytes: u64,
-    /// What keeps some from reading its text.
+    /// Peculiarities of its text that some consumers cannot read.
     pub text: Text,
     /// By id.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<MscclGpu>,
 }
 
-/// How a text differs from those that all consumers read; the default is none of it.
+/// How a text differs from one that all consumers read; by default not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text {
-    /// Attributes that are not there, of `outofplace`, `minBytes` and `maxBytes`.
+    /// Missing attributes, of `outofplace`, `minBytes` and `maxBytes`.
     pub missing: Vec<&'static str>,
-    /// Markup that their readers of XML do not know.
+    /// Markup that the consumers' XML readers do not know.
     pub markup: Option<&'static str>,
 }
 
 /// What one GPU does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gpu {
+pub struct MscclGpu {
     /// Chunks of input it says to have.
     pub input: u32,
     /// Chunks of output.
@@ -62,12 +62,12 @@ pub struct Gpu {
     /// Chunks of scratch.
     pub scratch: u32,
     /// By id.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<MscclBlock>,
 }
 
 /// A thread block: its steps run in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Block {
+pub struct MscclBlock {
     /// Whom it sends to.
     pub send: Option<u32>,
     /// Whom it receives from.
@@ -75,18 +75,18 @@ pub struct Block {
     /// Channel of both connections.
     pub channel: u32,
     /// Its steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MscclStep>,
 }
 
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct MscclStep {
     /// What is done.
-    pub action: Action,
+    pub action: StepAction,
     /// What is read, where something is.
-    pub src: Place,
+    pub src: ChunkPlace,
     /// What is written.
-    pub dst: Place,
+    pub dst: ChunkPlace,
     /// Chunks that it is done to.
     pub count: u32,
     /// Thread block and step of the same GPU that must have ended before.
@@ -97,7 +97,7 @@ pub struct Step {
 
 /// Where chunks lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct ChunkPlace {
     /// In which buffer.
     pub buffer: Buffer,
     /// The first chunk.
@@ -117,7 +117,7 @@ pub enum Buffer {
 
 /// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum StepAction {
     /// Sends `src`.
     Send,
     /// Receives to `dst`.
@@ -147,63 +147,61 @@ impl Buffer {
             Buffer::Scratch => "s",
         }
     }
+
+    /// The buffer of a letter.
+    pub fn of_letter(letter: &str) -> Option<Buffer> {
+        [Buffer::Input, Buffer::Output, Buffer::Scratch].into_iter().find(|buffer| buffer.letter() == letter)
+    }
 }
 
-impl Action {
-    /// All actions.
-    pub const ALL: [Action; 9] = [
-        Action::Send,
-        Action::Receive,
-        Action::Copy,
-        Action::Reduce,
-        Action::Nop,
-        Action::ReceiveCopySend,
-        Action::ReceiveReduceCopy,
-        Action::ReceiveReduceSend,
-        Action::ReceiveReduceCopySend,
+impl StepAction {
+    /// All actions, with their names in a file.
+    pub const NAMES: [(&'static str, StepAction); 9] = [
+        ("s", StepAction::Send),
+        ("r", StepAction::Receive),
+        ("cpy", StepAction::Copy),
+        ("re", StepAction::Reduce),
+        ("nop", StepAction::Nop),
+        ("rcs", StepAction::ReceiveCopySend),
+        ("rrc", StepAction::ReceiveReduceCopy),
+        ("rrs", StepAction::ReceiveReduceSend),
+        ("rrcs", StepAction::ReceiveReduceCopySend),
     ];
 
     /// Its name in a file.
     pub fn name(self) -> &'static str {
-        match self {
-            Action::Send => "s",
-            Action::Receive => "r",
-            Action::Copy => "cpy",
-            Action::Reduce => "re",
-            Action::Nop => "nop",
-            Action::ReceiveCopySend => "rcs",
-            Action::ReceiveReduceCopy => "rrc",
-            Action::ReceiveReduceSend => "rrs",
-            Action::ReceiveReduceCopySend => "rrcs",
-        }
+        StepAction::NAMES[self as usize].0
     }
 
     /// Whether it takes a message.
     pub fn receives(self) -> bool {
-        !matches!(self, Action::Send | Action::Copy | Action::Reduce | Action::Nop)
+        !matches!(self, StepAction::Send | StepAction::Copy | StepAction::Reduce | StepAction::Nop)
     }
 
     /// Whether it sends one.
     pub fn sends(self) -> bool {
         matches!(
             self,
-            Action::Send | Action::ReceiveCopySend | Action::ReceiveReduceSend | Action::ReceiveReduceCopySend
+            StepAction::Send
+                | StepAction::ReceiveCopySend
+                | StepAction::ReceiveReduceSend
+                | StepAction::ReceiveReduceCopySend
         )
     }
 
     /// Whether it reads `src`.
     pub fn reads(self) -> bool {
-        !matches!(self, Action::Receive | Action::ReceiveCopySend | Action::Nop)
+        !matches!(self, StepAction::Receive | StepAction::ReceiveCopySend | StepAction::Nop)
     }
 
     /// Whether it writes `dst`.
     pub fn writes(self) -> bool {
-        !matches!(self, Action::Send | Action::ReceiveReduceSend | Action::Nop)
+        !matches!(self, StepAction::Send | StepAction::ReceiveReduceSend | StepAction::Nop)
     }
 
     /// Whether what it writes contains what it found at `dst`.
     pub fn adds_to_dst(self) -> bool {
-        self == Action::Reduce
+        self == StepAction::Reduce
     }
 }
 
@@ -211,7 +209,7 @@ impl Algo {
     /// What it computes. Files name no root: it is the only GPU that never receives (broadcast) or never sends (reduce),
     /// else GPU 0.
     pub fn collective(&self) -> Collective {
-        let rests = |gpu: &Gpu| {
+        let rests = |gpu: &MscclGpu| {
             let mut steps = gpu.blocks.iter().flat_map(|block| &block.steps);
             match self.kind {
                 Kind::Broadcast => !steps.any(|step| step.count > 0 && step.action.receives()),

@@ -1,8 +1,8 @@
 //! No race: of two steps that use a chunk, one of them changing it, one is certain to end before the other begins.
 
 use super::cells::Cells;
-use super::graph::{Graph, NodeId, wrong};
-use super::interpret::Access;
+use super::graph::{StepGraph, StepId, wrong};
+use super::interpret::CellAccess;
 use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
 use std::collections::{BTreeMap, HashMap};
@@ -17,20 +17,20 @@ const COLUMNS: usize = 8;
 ///
 /// # Errors
 /// [`antiphon_base::error::Code::NotProven`], naming the two steps and the chunk; [`antiphon_base::error::Code::Interrupted`].
-pub fn check(graph: &Graph, cells: &Cells, order: &[NodeId], accesses: &[Access]) -> Result<()> {
+pub fn check(graph: &StepGraph, cells: &Cells, order: &[StepId], accesses: &[CellAccess]) -> Result<()> {
     let by_cell = by_cell(accesses, cells, graph.watch)?;
     // By GPU: pairs of steps of different thread blocks, with a chunk that both use.
-    let mut open: BTreeMap<u32, BTreeMap<(NodeId, NodeId), u32>> = BTreeMap::new();
+    let mut open: BTreeMap<u32, BTreeMap<(StepId, StepId), u32>> = BTreeMap::new();
     for (done, list) in by_cell.chunk_by(|a, b| a.cell == b.cell).enumerate() {
         graph.watch.at(done, cells.count() as usize)?;
-        let mut pair = |first: NodeId, second: NodeId, cell: u32| {
+        let mut pair = |first: StepId, second: StepId, cell: u32| {
             let (a, b) = (graph.owner[first as usize], graph.owner[second as usize]);
             if a != b {
                 open.entry(a.0).or_default().entry((first, second)).or_insert(cell);
             }
         };
-        let mut write: Option<NodeId> = None;
-        let mut reads: Vec<NodeId> = vec![];
+        let mut write: Option<StepId> = None;
+        let mut reads: Vec<StepId> = vec![];
         for access in list {
             match access.writes {
                 true if !reads.is_empty() => reads.drain(..).for_each(|read| pair(read, access.node, access.cell)),
@@ -49,7 +49,7 @@ pub fn check(graph: &Graph, cells: &Cells, order: &[NodeId], accesses: &[Access]
     (0..).zip(order).for_each(|(at, &node)| position[node as usize] = at);
     let islands = Islands::of(graph, order)?;
     for (gpu, pairs) in open {
-        let mut by_island: BTreeMap<u32, BTreeMap<(NodeId, NodeId), u32>> = BTreeMap::new();
+        let mut by_island: BTreeMap<u32, BTreeMap<(StepId, StepId), u32>> = BTreeMap::new();
         for ((first, second), cell) in pairs {
             by_island.entry(islands.of_step(graph, second)).or_default().insert((first, second), cell);
         }
@@ -68,7 +68,7 @@ pub fn check(graph: &Graph, cells: &Cells, order: &[NodeId], accesses: &[Access]
 }
 
 /// Accesses by their cells, those of a cell in the same order as before.
-fn by_cell<'a>(accesses: &'a [Access], cells: &Cells, watch: Watch) -> Result<Vec<&'a Access>> {
+fn by_cell<'a>(accesses: &'a [CellAccess], cells: &Cells, watch: Watch) -> Result<Vec<&'a CellAccess>> {
     let Some(any) = accesses.first() else { return Ok(vec![]) };
     let mut next = vec![0usize; cells.count() as usize + 1];
     accesses.iter().for_each(|access| next[access.cell as usize + 1] += 1);
@@ -83,21 +83,21 @@ fn by_cell<'a>(accesses: &'a [Access], cells: &Cells, watch: Watch) -> Result<Ve
     Ok(sorted)
 }
 
-/// Thread blocks that wait for each other, directly or over others. Between islands nothing is ordered, so that what orders two steps
-/// is looked for on theirs alone.
+/// Thread blocks that wait for each other, directly or over others. Nothing orders steps of different islands, so the
+/// order of two steps is searched on their island alone.
 struct Islands {
     /// By GPU and thread block: its island, and its number among the blocks of its GPU there.
     of_block: Vec<Vec<(u32, u32)>>,
     /// Steps of each, in order.
-    steps: Vec<Vec<NodeId>>,
+    steps: Vec<Vec<StepId>>,
     /// By step: its place among those.
     place: Vec<u32>,
     /// By GPU and island: its steps and the number of its blocks there.
-    here: HashMap<(u32, u32), (Vec<NodeId>, usize)>,
+    here: HashMap<(u32, u32), (Vec<StepId>, usize)>,
 }
 
 impl Islands {
-    fn of(graph: &Graph, order: &[NodeId]) -> Result<Islands> {
+    fn of(graph: &StepGraph, order: &[StepId]) -> Result<Islands> {
         // Blocks are numbered through.
         let mut start = vec![0usize];
         start.extend(graph.first.iter().scan(0, |sum, blocks| {
@@ -124,7 +124,7 @@ impl Islands {
             }
         }
         let mut numbers: HashMap<usize, u32> = HashMap::new();
-        let mut here: HashMap<(u32, u32), (Vec<NodeId>, usize)> = HashMap::new();
+        let mut here: HashMap<(u32, u32), (Vec<StepId>, usize)> = HashMap::new();
         let mut of_block: Vec<Vec<(u32, u32)>> = vec![];
         for (gpu, blocks) in (0..).zip(&graph.first) {
             let mut own = vec![];
@@ -137,7 +137,7 @@ impl Islands {
             }
             of_block.push(own);
         }
-        let mut steps: Vec<Vec<NodeId>> = vec![vec![]; numbers.len()];
+        let mut steps: Vec<Vec<StepId>> = vec![vec![]; numbers.len()];
         let mut place = vec![0u32; order.len()];
         for &node in order {
             let (gpu, tb) = graph.owner[node as usize];
@@ -150,12 +150,12 @@ impl Islands {
     }
 
     /// The island of a step.
-    fn of_step(&self, graph: &Graph, node: NodeId) -> u32 {
+    fn of_step(&self, graph: &StepGraph, node: StepId) -> u32 {
         self.block(graph, node).0
     }
 
     /// The island of a step, and the number of its block.
-    fn block(&self, graph: &Graph, node: NodeId) -> (u32, u32) {
+    fn block(&self, graph: &StepGraph, node: StepId) -> (u32, u32) {
         let (gpu, tb) = graph.owner[node as usize];
         self.of_block[gpu as usize][tb as usize]
     }
@@ -163,14 +163,14 @@ impl Islands {
 
 /// Leaves only pairs that the waits of their own GPU do not order.
 fn keep_unordered_here(
-    graph: &Graph,
+    graph: &StepGraph,
     islands: &Islands,
     gpu: u32,
     island: u32,
-    pairs: &mut BTreeMap<(NodeId, NodeId), u32>,
+    pairs: &mut BTreeMap<(StepId, StepId), u32>,
 ) -> Result<()> {
     let (steps, blocks) = &islands.here[&(gpu, island)];
-    let (blocks, number): (usize, HashMap<NodeId, usize>) = (*blocks, steps.iter().copied().zip(0..).collect());
+    let (blocks, number): (usize, HashMap<StepId, usize>) = (*blocks, steps.iter().copied().zip(0..).collect());
     // Steps of each thread block that have ended when a step has.
     let mut ended = vec![0u32; steps.len() * blocks];
     for (at, &node) in steps.iter().enumerate() {
@@ -192,10 +192,10 @@ fn keep_unordered_here(
 
 /// Leaves only pairs of a GPU that nothing orders; the second of each is on the island.
 fn keep_unordered(
-    graph: &Graph,
+    graph: &StepGraph,
     islands: &Islands,
     island: u32,
-    pairs: &mut BTreeMap<(NodeId, NodeId), u32>,
+    pairs: &mut BTreeMap<(StepId, StepId), u32>,
 ) -> Result<()> {
     let (order, position) = (&islands.steps[island as usize], &islands.place);
     let here = pairs.keys().filter(|&&(first, _)| islands.of_step(graph, first) == island);
@@ -204,7 +204,7 @@ fn keep_unordered(
     blocks.dedup();
     for some in blocks.chunks(COLUMNS) {
         let columns: HashMap<(u32, u32), usize> = some.iter().enumerate().map(|(at, &block)| (block, at)).collect();
-        let of_some = |&&(first, _): &&(NodeId, NodeId)| columns.contains_key(&graph.owner[first as usize]);
+        let of_some = |&&(first, _): &&(StepId, StepId)| columns.contains_key(&graph.owner[first as usize]);
         let bounds = pairs.keys().filter(of_some).map(|&(a, b)| (position[a as usize], position[b as usize]));
         let (from, to) = bounds.fold((u32::MAX, 0), |(from, to), (a, b)| (from.min(a), to.max(b)));
         if from > to {

@@ -2,24 +2,25 @@
 //! what is received beside a rank's own value is *pending* until it is added to that, or takes its place.
 
 use super::cells::Cells;
-use super::graph::{Graph, NodeId};
-use super::model::{Action, Algo, Buffer, Place};
-use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::units::{Bytes, MAX_BYTES};
+use super::graph::{StepGraph, StepId};
+use super::model::{Algo, Buffer, ChunkPlace, StepAction};
+use crate::{check_target, fail};
+use antiphon_base::error::{Code, Result};
+use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind, shard};
-use antiphon_model::fabric::{Fabric, NodeId as FabricNode};
+use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::{Builder, Dependency, Event, Lane, LaneId, Op, Payload, Schedule, TransferId};
 use antiphon_proof::verify_watched;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-/// What a transfer waits for at its sender, and at its receiver.
-type Waits = [Vec<(TransferId, Event)>; 2];
+/// The waits of a transfer at its sender, and at its receiver.
+type TransferWaits = [Vec<(TransferId, Event)>; 2];
 
 /// Most chunks of all buffers together.
 const MAX_CELLS: u64 = 1 << 23;
 
-/// The schedule of a proven algorithm: of several orders that it keeps, the schedule has those on which data rest, and more only if it
+/// The schedule of a proven algorithm. It has the orders that its data need, and the program's other orders only if it
 /// cannot be proven without.
 ///
 /// Complexity: O(steps * chunks of a step), and that of proofs.
@@ -27,35 +28,24 @@ const MAX_CELLS: u64 = 1 << 23;
 /// # Errors
 /// [`Code::BadFile`] for a fabric of another size, [`Code::BadSize`], [`Code::NotApplicable`] with the first step that a schedule
 /// cannot say; [`Code::Interrupted`].
-pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode], watch: Watch) -> Result<Schedule> {
-    raise_graph(&Graph::new(algo, None, watch)?, fabric, bytes, placement)
+pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
+    raise_graph(&StepGraph::new(algo, None, watch)?, fabric, bytes, placement)
 }
 
 /// [`raise`] of an algorithm whose messages have been matched.
 ///
 /// # Errors
 /// As [`raise`].
-pub fn raise_graph(graph: &Graph, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode]) -> Result<Schedule> {
+pub fn raise_graph(graph: &StepGraph, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule> {
     let algo = graph.algo;
-    let ranks = algo.gpus.len();
-    if fabric.ranks() != ranks {
-        let what = format!("the file is for {ranks} ranks, {} has {}", fabric.name, fabric.ranks());
-        return Err(Error::new(Code::BadFile, what));
-    }
-    if bytes == 0 || bytes > MAX_BYTES {
-        return Err(Error::new(Code::BadSize, format!("bytes is {bytes}, expected 1 to 1 PiB")));
-    }
-    if !placement.is_empty() && placement.len() != ranks {
-        let what = format!("the placement names {} nodes for {ranks} ranks", placement.len());
-        return Err(Error::new(Code::BadSpec, what));
-    }
+    check_target(algo.gpus.len(), fabric, bytes, placement)?;
     let Ok(order) = graph.order(None) else {
-        return Err(Error::new(Code::NotProven, "deadlock"));
+        return fail(Code::NotProven, "deadlock");
     };
     let cells = algo.cells(algo.in_place);
     if cells.count() > MAX_CELLS {
         let what = format!("{} chunks in all buffers; as a schedule at most {MAX_CELLS} are followed", cells.count());
-        return Err(Error::new(Code::TooLarge, what));
+        return fail(Code::TooLarge, what);
     }
     let mut follow = Follow::new(graph, &cells);
     for (at, &node) in order.iter().enumerate() {
@@ -65,7 +55,7 @@ pub fn raise_graph(graph: &Graph, fabric: &Fabric, bytes: Bytes, placement: &[Fa
     follow.end()?;
     let raised = Raised::new(graph, &order, follow.units)?;
     let mut refusal = None;
-    for order in [Order::Data, Order::Replacing, Order::All] {
+    for order in [KeptOrder::Data, KeptOrder::Replacing, KeptOrder::All] {
         let outcome = raised.schedule(fabric, bytes, placement, order);
         match outcome.and_then(|schedule| verify_watched(fabric, &schedule, graph.watch).map(|_| schedule)) {
             Ok(schedule) => return Ok(schedule),
@@ -78,46 +68,46 @@ pub fn raise_graph(graph: &Graph, fabric: &Fabric, bytes: Bytes, placement: &[Fa
 }
 
 fn refuse<T>(what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(Code::NotApplicable, what))
+    fail(Code::NotApplicable, what)
 }
 
 /// A chunk of the full buffer, in an all-to-all of all ranks' buffers one after the other.
-type Chunk = u32;
+type BufferChunk = u32;
 
 /// A chunk in a message.
-struct Unit {
-    chunk: Chunk,
-    send: NodeId,
-    receive: NodeId,
-    /// What became of it at its receiver, at which step, and the version of the chunk that it made.
-    applied: Option<(Op, NodeId, u32)>,
+struct MessageChunk {
+    chunk: BufferChunk,
+    send: StepId,
+    receive: StepId,
+    /// How and at which step it was applied at its receiver, and the version of the chunk that it made.
+    applied: Option<(Op, StepId, u32)>,
 }
 
-/// What a cell holds.
+/// The contents of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tag {
     Nothing,
     /// A version of a chunk; older ones must not be used.
-    Held(Chunk, u32),
-    /// What a message brought, with nothing made of it yet.
+    Held(BufferChunk, u32),
+    /// A unit that a message brought and that is not applied yet.
     Pending(usize),
 }
 
 /// Follows values.
 struct Follow<'a> {
-    graph: &'a Graph<'a>,
+    graph: &'a StepGraph<'a>,
     cells: &'a Cells,
     collective: Collective,
     tags: Vec<Tag>,
     /// The newest version of a chunk at a rank, and how many cells hold it.
-    newest: HashMap<(u32, Chunk), (u32, u32)>,
-    units: Vec<Unit>,
+    newest: HashMap<(u32, BufferChunk), (u32, u32)>,
+    units: Vec<MessageChunk>,
     /// Units of a message under way, by the step that sent it.
-    sent: HashMap<NodeId, Vec<usize>>,
+    sent: HashMap<StepId, Vec<usize>>,
 }
 
 impl<'a> Follow<'a> {
-    fn new(graph: &'a Graph<'a>, cells: &'a Cells) -> Self {
+    fn new(graph: &'a StepGraph<'a>, cells: &'a Cells) -> Self {
         let collective = graph.algo.collective();
         let mut follow = Follow {
             graph,
@@ -143,11 +133,11 @@ impl<'a> Follow<'a> {
         follow
     }
 
-    fn gpu(&self, node: NodeId) -> u32 {
+    fn gpu(&self, node: StepId) -> u32 {
         self.graph.owner[node as usize].0
     }
 
-    /// What a cell holds, with what has become of it since.
+    /// The contents of a cell, updated by what has become of its unit since.
     fn tag(&self, cell: usize) -> Tag {
         match self.tags[cell] {
             Tag::Pending(unit) => match self.units[unit].applied {
@@ -171,7 +161,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Makes of a unit a new version of its chunk.
-    fn apply(&mut self, unit: usize, op: Op, node: NodeId) -> Tag {
+    fn apply(&mut self, unit: usize, op: Op, node: StepId) -> Tag {
         let (gpu, chunk) = (self.gpu(node), self.units[unit].chunk);
         let (version, holders) = self.newest.entry((gpu, chunk)).or_default();
         (*version, *holders) = (*version + 1, 0);
@@ -190,7 +180,7 @@ impl<'a> Follow<'a> {
     }
 
     /// The chunk of which a cell holds the newest version.
-    fn newest_in(&mut self, cell: usize, node: NodeId) -> Result<Chunk> {
+    fn newest_in(&mut self, cell: usize, node: StepId) -> Result<BufferChunk> {
         let gpu = self.gpu(node);
         if let Tag::Pending(unit) = self.tag(cell) {
             let tag = self.apply(unit, Op::Copy, self.units[unit].receive);
@@ -206,14 +196,14 @@ impl<'a> Follow<'a> {
         }
     }
 
-    fn range(&self, node: NodeId, place: Place) -> std::ops::Range<usize> {
+    fn range(&self, node: StepId, place: ChunkPlace) -> std::ops::Range<usize> {
         let first = self.cells.of(self.gpu(node), place);
         first..first + self.graph.step(node).count as usize
     }
 
-    fn step(&mut self, node: NodeId) -> Result<()> {
+    fn step(&mut self, node: StepId) -> Result<()> {
         let (step, gpu) = (self.graph.step(node), self.gpu(node));
-        let mut sending: Vec<Chunk> = vec![];
+        let mut sending: Vec<BufferChunk> = vec![];
         let arrived = match step.action.receives() {
             true => self.sent.remove(&self.graph.sender[node as usize]).unwrap_or_default(),
             false => vec![],
@@ -223,53 +213,15 @@ impl<'a> Follow<'a> {
             let src = if step.action.reads() { self.range(node, step.src).start + at } else { 0 };
             let dst = if step.action.writes() { self.range(node, step.dst).start + at } else { 0 };
             match step.action {
-                Action::Nop => {}
-                Action::Send => sending.push(self.newest_in(src, node)?),
-                Action::Copy if src == dst => {}
-                Action::Copy => {
-                    let tag = self.tag(src);
-                    self.clear(gpu, dst);
-                    match tag {
-                        Tag::Pending(unit) if self.newest[&(gpu, self.units[unit].chunk)].1 == 0 => {
-                            let tag = self.apply(unit, Op::Copy, node);
-                            self.store(gpu, src, tag);
-                            self.store(gpu, dst, tag);
-                        }
-                        tag => self.store(gpu, dst, tag),
-                    }
+                StepAction::Nop => {}
+                StepAction::Send => sending.push(self.newest_in(src, node)?),
+                StepAction::Copy => self.copy(src, dst, node),
+                StepAction::Reduce => self.reduce(src, dst, node)?,
+                StepAction::Receive | StepAction::ReceiveCopySend => {
+                    self.receive(unit, dst, node);
+                    sending.push(self.units[unit].chunk);
                 }
-                Action::Reduce => {
-                    let unit = match (self.tag(src), self.tag(dst)) {
-                        (Tag::Pending(unit), _) => {
-                            self.same_chunk(unit, dst, node)?;
-                            unit
-                        }
-                        (_, Tag::Pending(unit)) => {
-                            self.same_chunk(unit, src, node)?;
-                            unit
-                        }
-                        _ => {
-                            let name = self.graph.name(node);
-                            return refuse(format!("{name} adds what is not as it was received"));
-                        }
-                    };
-                    self.clear(gpu, dst);
-                    let tag = self.apply(unit, Op::Reduce, node);
-                    self.store(gpu, dst, tag);
-                }
-                Action::Receive | Action::ReceiveCopySend => {
-                    self.units[unit].receive = node;
-                    self.clear(gpu, dst);
-                    let chunk = self.units[unit].chunk;
-                    let beside = self.newest.get(&(gpu, chunk)).is_some_and(|&(_, holders)| holders > 0);
-                    let tag = match beside && step.action == Action::Receive {
-                        true => Tag::Pending(unit),
-                        false => self.apply(unit, Op::Copy, node),
-                    };
-                    self.store(gpu, dst, tag);
-                    sending.push(chunk);
-                }
-                Action::ReceiveReduceCopy | Action::ReceiveReduceSend | Action::ReceiveReduceCopySend => {
+                StepAction::ReceiveReduceCopy | StepAction::ReceiveReduceSend | StepAction::ReceiveReduceCopySend => {
                     self.units[unit].receive = node;
                     self.same_chunk(unit, src, node)?;
                     if step.action.writes() {
@@ -285,14 +237,63 @@ impl<'a> Follow<'a> {
         }
         if step.action.sends() {
             let first = self.units.len();
-            self.units.extend(sending.into_iter().map(|chunk| Unit { chunk, send: node, receive: 0, applied: None }));
+            self.units.extend(sending.into_iter().map(|chunk| MessageChunk {
+                chunk,
+                send: node,
+                receive: 0,
+                applied: None,
+            }));
             self.sent.insert(node, (first..self.units.len()).collect());
         }
         Ok(())
     }
 
+    fn copy(&mut self, src: usize, dst: usize, node: StepId) {
+        if src == dst {
+            return;
+        }
+        let (tag, gpu) = (self.tag(src), self.gpu(node));
+        self.clear(gpu, dst);
+        match tag {
+            Tag::Pending(unit) if self.newest[&(gpu, self.units[unit].chunk)].1 == 0 => {
+                let tag = self.apply(unit, Op::Copy, node);
+                self.store(gpu, src, tag);
+                self.store(gpu, dst, tag);
+            }
+            tag => self.store(gpu, dst, tag),
+        }
+    }
+
+    /// Adds a pending cell to another.
+    fn reduce(&mut self, src: usize, dst: usize, node: StepId) -> Result<()> {
+        let (unit, other) = match (self.tag(src), self.tag(dst)) {
+            (Tag::Pending(unit), _) => (unit, dst),
+            (_, Tag::Pending(unit)) => (unit, src),
+            _ => return refuse(format!("{} adds what is not as it was received", self.graph.name(node))),
+        };
+        self.same_chunk(unit, other, node)?;
+        let gpu = self.gpu(node);
+        self.clear(gpu, dst);
+        let tag = self.apply(unit, Op::Reduce, node);
+        self.store(gpu, dst, tag);
+        Ok(())
+    }
+
+    /// Stores a unit: as pending beside the rank's own value, if it has one and the unit is not sent on at once.
+    fn receive(&mut self, unit: usize, dst: usize, node: StepId) {
+        let (gpu, chunk) = (self.gpu(node), self.units[unit].chunk);
+        self.units[unit].receive = node;
+        self.clear(gpu, dst);
+        let beside = self.newest.get(&(gpu, chunk)).is_some_and(|&(_, holders)| holders > 0);
+        let tag = match beside && self.graph.step(node).action == StepAction::Receive {
+            true => Tag::Pending(unit),
+            false => self.apply(unit, Op::Copy, node),
+        };
+        self.store(gpu, dst, tag);
+    }
+
     /// Refuses to add a unit to another chunk.
-    fn same_chunk(&mut self, unit: usize, cell: usize, node: NodeId) -> Result<()> {
+    fn same_chunk(&mut self, unit: usize, cell: usize, node: StepId) -> Result<()> {
         let (added, own) = (self.units[unit].chunk, self.newest_in(cell, node)?);
         match added == own {
             true => Ok(()),
@@ -303,7 +304,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// What is left pending is what outputs end with.
+    /// Applies the units that outputs end with; checks that none is left over.
     fn end(&mut self) -> Result<()> {
         let kind = self.collective.kind;
         for gpu in 0..self.graph.algo.gpus.len() as u32 {
@@ -317,14 +318,14 @@ impl<'a> Follow<'a> {
                     Kind::AllToAll => offset / shard * chunks + gpu * shard + offset % shard,
                     _ => offset,
                 };
-                let cell = self.cells.of(gpu, Place { buffer: Buffer::Output, offset });
+                let cell = self.cells.of(gpu, ChunkPlace { buffer: Buffer::Output, offset });
                 if let Tag::Pending(unit) = self.tag(cell) {
                     let tag = self.apply(unit, Op::Copy, self.units[unit].receive);
                     self.store(gpu, cell, tag);
                 }
                 let newest = self.newest.get(&(gpu, chunk)).map_or(0, |&(version, _)| version);
                 if self.tag(cell) != Tag::Held(chunk, newest) {
-                    let place = self.graph.place(Place { buffer: Buffer::Output, offset });
+                    let place = self.graph.place(ChunkPlace { buffer: Buffer::Output, offset });
                     return refuse(format!(
                         "gpu {gpu} ends with another value in {place} than in the rest of its memory"
                     ));
@@ -340,27 +341,27 @@ impl<'a> Follow<'a> {
 
 /// Which of the program's orders become dependencies, besides those of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Order {
-    /// What a message waits for before it is sent, but for the one before it in the same connection.
+enum KeptOrder {
+    /// Waits before a message is sent, but for the one before it in the same connection.
     Data,
-    /// Also that what is stored replaces only what has been used.
+    /// Also that a store replaces only values that have been used.
     Replacing,
     /// All.
     All,
 }
 
 /// A transfer to be.
-struct Draft {
+struct TransferDraft {
     op: Op,
     from: u32,
     to: u32,
-    send: NodeId,
-    receive: NodeId,
-    applied: NodeId,
+    send: StepId,
+    receive: StepId,
+    applied: StepId,
     payload: Payload,
 }
 
-/// Two uses of a rank's lane, one after the other, that are not alike.
+/// Two uses of a rank's lane that must keep their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Conflict {
     second: (TransferId, Event),
@@ -368,11 +369,11 @@ struct Conflict {
 }
 
 /// A use of a lane at a rank: where in the order, whether it is read, how it is stored, by which transfer.
-type Use = (u32, bool, Op, TransferId);
+type LaneUse = (u32, bool, Op, TransferId);
 
 /// For every use of a lane at a rank, the nearest before it that it must not change places with.
-fn conflicts(drafts: &[Draft], position: &[u32]) -> Vec<Conflict> {
-    let mut uses: HashMap<(u32, LaneId), Vec<Use>> = HashMap::new();
+fn conflicts(drafts: &[TransferDraft], position: &[u32]) -> Vec<Conflict> {
+    let mut uses: HashMap<(u32, LaneId), Vec<LaneUse>> = HashMap::new();
     for (id, draft) in (0..).zip(drafts) {
         for lane in draft.payload.iter().flat_map(|range| range.clone()) {
             let reads = (position[draft.send as usize], true, draft.op, id);
@@ -385,9 +386,9 @@ fn conflicts(drafts: &[Draft], position: &[u32]) -> Vec<Conflict> {
     for mut uses in uses.into_values() {
         uses.sort_unstable_by_key(|&(at, reads, _, id)| (at, reads, id));
         // Reads, or sums, need no order among themselves; copies do.
-        let kind = |&(_, reads, op, _): &Use| (reads, reads || op == Op::Reduce);
+        let kind = |&(_, reads, op, _): &LaneUse| (reads, reads || op == Op::Reduce);
         let groups: Vec<_> = uses.chunk_by(|a, b| kind(a) == kind(b) && kind(a).1).collect();
-        let event = |&(_, reads, _, id): &Use| (id, if reads { Event::Sent } else { Event::Applied });
+        let event = |&(_, reads, _, id): &LaneUse| (id, if reads { Event::Sent } else { Event::Applied });
         for two in groups.windows(2) {
             for second in two[1] {
                 list.extend(two[0].iter().map(|first| Conflict { first: event(first), second: event(second) }));
@@ -402,23 +403,23 @@ fn conflicts(drafts: &[Draft], position: &[u32]) -> Vec<Conflict> {
 
 /// Transfers, and where they are in the program.
 struct Raised<'a> {
-    graph: &'a Graph<'a>,
+    graph: &'a StepGraph<'a>,
     /// By their sending.
-    drafts: Vec<Draft>,
+    drafts: Vec<TransferDraft>,
     /// First and last chunk of each lane, without the last.
-    lanes: Vec<(Chunk, Chunk)>,
+    lanes: Vec<(BufferChunk, BufferChunk)>,
     /// By step: what is applied and what is sent there.
-    events: HashMap<NodeId, Vec<(TransferId, Event)>>,
+    events: HashMap<StepId, Vec<(TransferId, Event)>>,
     conflicts: Vec<Conflict>,
 }
 
 impl<'a> Raised<'a> {
-    fn new(graph: &'a Graph<'a>, order: &[NodeId], units: Vec<Unit>) -> Result<Self> {
+    fn new(graph: &'a StepGraph<'a>, order: &[StepId], units: Vec<MessageChunk>) -> Result<Self> {
         let algo = graph.algo;
         let mut position = vec![0u32; order.len()];
         (0..).zip(order).for_each(|(at, &node)| position[node as usize] = at);
         // What is sent, received and applied together is one transfer.
-        let mut groups: Vec<(u32, u32, NodeId, NodeId, bool, Chunk)> = units
+        let mut groups: Vec<UnitKey> = units
             .iter()
             .filter_map(|unit| {
                 let (op, applied, _) = unit.applied?;
@@ -427,36 +428,21 @@ impl<'a> Raised<'a> {
             })
             .collect();
         groups.sort_unstable();
-        let ranks = algo.gpus.len() as u32;
-        let (kind, part) = (algo.kind, algo.chunks / ranks);
-        let total = if kind == Kind::AllToAll { ranks * algo.chunks } else { algo.chunks };
-        let mut cuts: BTreeSet<Chunk> = [0, total].into();
-        if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
-            cuts.extend((0..total).step_by(part as usize));
-        }
         let together: Vec<_> = groups.chunk_by(|a, b| (a.0, a.1, a.4) == (b.0, b.1, b.4)).collect();
-        let mut runs: Vec<Vec<(Chunk, Chunk)>> = vec![];
+        let mut cuts = shard_cuts(algo);
+        let mut runs: Vec<Vec<(BufferChunk, BufferChunk)>> = vec![];
         for (at, group) in together.iter().enumerate() {
             graph.watch.at(at, together.len())?;
-            let mut own: Vec<(Chunk, Chunk)> = vec![];
-            for &(.., send, _, _, chunk) in *group {
-                match own.last_mut() {
-                    Some((_, end)) if *end == chunk => *end += 1,
-                    Some((_, end)) if *end > chunk => {
-                        return refuse(format!("{} sends chunk {} twice", graph.name(send), graph.chunk(chunk)));
-                    }
-                    _ => own.push((chunk, chunk + 1)),
-                }
-            }
+            let own = runs_of(graph, group)?;
             cuts.extend(own.iter().flat_map(|&(start, end)| [start, end]));
             runs.push(own);
         }
-        let cuts: Vec<Chunk> = cuts.into_iter().collect();
-        let lane = |chunk: Chunk| cuts.partition_point(|&cut| cut < chunk) as LaneId;
+        let cuts: Vec<BufferChunk> = cuts.into_iter().collect();
+        let lane = |chunk: BufferChunk| cuts.partition_point(|&cut| cut < chunk) as LaneId;
         let mut drafts = vec![];
         for (group, own) in together.iter().zip(runs) {
             let &(_, applied, send, receive, reduces, _) = &group[0];
-            drafts.push(Draft {
+            drafts.push(TransferDraft {
                 op: if reduces { Op::Reduce } else { Op::Copy },
                 from: graph.owner[send as usize].0,
                 to: graph.owner[receive as usize].0,
@@ -466,7 +452,7 @@ impl<'a> Raised<'a> {
                 payload: Payload::of(own.into_iter().map(|(start, end)| lane(start)..lane(end))),
             });
         }
-        let mut events: HashMap<NodeId, Vec<(TransferId, Event)>> = HashMap::new();
+        let mut events: HashMap<StepId, Vec<(TransferId, Event)>> = HashMap::new();
         for (id, draft) in (0..).zip(&drafts) {
             events.entry(draft.send).or_default().push((id, Event::Sent));
             events.entry(draft.applied).or_default().push((id, Event::Applied));
@@ -476,8 +462,8 @@ impl<'a> Raised<'a> {
         Ok(Raised { graph, drafts, lanes, events, conflicts })
     }
 
-    /// What has happened when a step has, the last of it.
-    fn ends(&self, node: NodeId) -> Vec<(TransferId, Event)> {
+    /// The last events that have happened when a step has.
+    fn ends(&self, node: StepId) -> Vec<(TransferId, Event)> {
         let (mut found, mut open, mut seen) = (vec![], vec![node], BTreeSet::from([node]));
         while let Some(node) = open.pop() {
             match self.events.get(&node) {
@@ -488,20 +474,21 @@ impl<'a> Raised<'a> {
         found
     }
 
-    /// What has happened before a step: what it, and nops right before it, wait for by name, and what the step before is.
-    fn before(&self, node: NodeId) -> [Vec<(TransferId, Event)>; 2] {
+    /// The last events before a step: those that it, and nops right before it, wait for by name, and those of the step
+    /// before.
+    fn before(&self, node: StepId) -> [Vec<(TransferId, Event)>; 2] {
         let mut named: Vec<_> = self.graph.awaited(node).into_iter().flat_map(|other| self.ends(other)).collect();
         let mut previous = self.graph.before(node);
-        while let Some(nop) = previous.filter(|&node| self.graph.step(node).action == Action::Nop) {
+        while let Some(nop) = previous.filter(|&node| self.graph.step(node).action == StepAction::Nop) {
             named.extend(self.graph.awaited(nop).into_iter().flat_map(|other| self.ends(other)));
             previous = self.graph.before(nop);
         }
         [named, previous.map(|node| self.ends(node)).unwrap_or_default()]
     }
 
-    /// What transfers wait for at their two ends.
-    fn waits(&self, order: Order) -> Result<Vec<Waits>> {
-        let waits = |(id, draft): (TransferId, &Draft)| {
+    /// The waits of all transfers at their two ends.
+    fn waits(&self, order: KeptOrder) -> Result<Vec<TransferWaits>> {
+        let waits = |(id, draft): (TransferId, &TransferDraft)| {
             self.graph.watch.at(id as usize, self.drafts.len())?;
             // Those of what it does are together.
             let from = self.conflicts.partition_point(|conflict| conflict.second.0 < id);
@@ -509,7 +496,7 @@ impl<'a> Raised<'a> {
             let stream = |other: TransferId, own: Event| {
                 let other = &self.drafts[other as usize];
                 let same = (other.from, other.to) == (draft.from, draft.to);
-                own == Event::Sent && same && order < Order::All
+                own == Event::Sent && same && order < KeptOrder::All
             };
             let [mut starts, previous] = self.before(draft.send);
             starts.extend(previous);
@@ -518,11 +505,11 @@ impl<'a> Raised<'a> {
             starts.extend(here.filter(|&&(_, event)| event == Event::Applied));
             starts.retain(|&(other, event)| other != id && !stream(other, event));
             let mut applies = vec![];
-            if order >= Order::Replacing {
+            if order >= KeptOrder::Replacing {
                 let stores = conflicts.filter(|conflict| conflict.second == (id, Event::Applied));
                 applies.extend(stores.map(|conflict| conflict.first));
             }
-            if order == Order::All {
+            if order == KeptOrder::All {
                 applies.extend(self.before(draft.receive).into_iter().flatten());
                 applies.extend(self.before(draft.applied).into_iter().flatten());
             }
@@ -536,9 +523,9 @@ impl<'a> Raised<'a> {
         (0..).zip(&self.drafts).map(waits).collect()
     }
 
-    /// Pairs of transfers of which the first must be served earlier; what is `held` at its receiver until others are sent need not be
-    /// later than these, but all that waits for it must be.
-    fn pairs(&self, waits: &[Waits], held: bool) -> Vec<(TransferId, TransferId)> {
+    /// Pairs of transfers of which the first must be served earlier. If transfers may be `held` at their receivers
+    /// until others are sent, they need not be later than these, but all that wait for them must be.
+    fn pairs(&self, waits: &[TransferWaits], held: bool) -> Vec<(TransferId, TransferId)> {
         let mut pairs: Vec<(TransferId, TransferId)> = vec![];
         let sent = |first: Event, second: Event| held && first == Event::Sent && second == Event::Applied;
         let mut until: HashMap<TransferId, Vec<TransferId>> = HashMap::new();
@@ -573,7 +560,7 @@ impl<'a> Raised<'a> {
         pairs
     }
 
-    /// The step of every transfer: as early as what must be served before allows.
+    /// The step of every transfer: the earliest that the pairs allow.
     fn steps(&self, pairs: &[(TransferId, TransferId)]) -> Result<Vec<u32>> {
         let count = self.drafts.len();
         let (mut steps, mut left) = (vec![0u32; count], vec![0u32; count]);
@@ -602,7 +589,7 @@ impl<'a> Raised<'a> {
         }
     }
 
-    fn schedule(&self, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode], order: Order) -> Result<Schedule> {
+    fn schedule(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], order: KeptOrder) -> Result<Schedule> {
         let algo = self.graph.algo;
         let collective = algo.collective();
         let waits = self.waits(order)?;
@@ -617,7 +604,7 @@ impl<'a> Raised<'a> {
         sorted.sort_by_key(|&id| (steps[id], id));
         let mut number = vec![0; sorted.len()];
         for &id in &sorted {
-            let Draft { op, from, to, ref payload, .. } = self.drafts[id];
+            let TransferDraft { op, from, to, ref payload, .. } = self.drafts[id];
             number[id] = builder.send(op, from, to, payload.clone(), steps[id])?;
         }
         for (id, [starts, applies]) in waits.iter().enumerate() {
@@ -629,8 +616,37 @@ impl<'a> Raised<'a> {
     }
 }
 
+/// A unit: when it is sent and applied in the order, the steps that send and receive it, whether it adds, and its chunk.
+type UnitKey = (u32, u32, StepId, StepId, bool, BufferChunk);
+
+/// Where lanes must begin or end, whatever is sent.
+fn shard_cuts(algo: &Algo) -> BTreeSet<BufferChunk> {
+    let ranks = algo.gpus.len() as u32;
+    let total = if algo.kind == Kind::AllToAll { ranks * algo.chunks } else { algo.chunks };
+    let mut cuts: BTreeSet<BufferChunk> = [0, total].into();
+    if matches!(algo.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
+        cuts.extend((0..total).step_by((algo.chunks / ranks) as usize));
+    }
+    cuts
+}
+
+/// Runs of adjacent chunks of one transfer, each from its first chunk up to its end.
+fn runs_of(graph: &StepGraph, group: &[UnitKey]) -> Result<Vec<(BufferChunk, BufferChunk)>> {
+    let mut runs: Vec<(BufferChunk, BufferChunk)> = vec![];
+    for &(_, _, send, _, _, chunk) in group {
+        match runs.last_mut() {
+            Some((_, end)) if *end == chunk => *end += 1,
+            Some((_, end)) if *end > chunk => {
+                return refuse(format!("{} sends chunk {} twice", graph.name(send), graph.chunk(chunk)));
+            }
+            _ => runs.push((chunk, chunk + 1)),
+        }
+    }
+    Ok(runs)
+}
+
 /// The lane of chunks from `start` to `end`.
-fn lane(algo: &Algo, bytes: Bytes, start: Chunk, end: Chunk) -> Lane {
+fn lane(algo: &Algo, bytes: Bytes, start: BufferChunk, end: BufferChunk) -> Lane {
     let ranks = algo.gpus.len() as u32;
     let part = algo.chunks / ranks;
     let own = start % algo.chunks;

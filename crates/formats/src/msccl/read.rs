@@ -2,9 +2,9 @@
 //! entities but the five of XML itself are known, and document types are refused.
 
 use super::cells::buffer_size;
-use super::model::{Action, Algo, Block, Buffer, COLLECTIVES, Gpu, Place, Step, Text};
-use crate::MAX_TEXT_BYTES;
-use antiphon_base::error::{Code, Error, Result, nearest};
+use super::model::{Algo, Buffer, COLLECTIVES, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, Text};
+use crate::{MAX_TEXT_BYTES, bad, check_length, fail};
+use antiphon_base::error::{Code, Result, nearest};
 use antiphon_base::units::{clip, clip_error};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::Kind;
@@ -29,11 +29,9 @@ const MAX_NAME: usize = 200;
 /// # Errors
 /// [`Code::BadFile`] with the line of what is wrong, [`Code::TooLarge`], [`Code::Interrupted`].
 pub fn read(text: &str, watch: Watch) -> Result<Algo> {
-    if text.len() > MAX_TEXT_BYTES {
-        return Err(Error::new(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20)));
-    }
+    check_length("text", text.len(), MAX_TEXT_BYTES)?;
     let mut reader = Reader::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
-    let mut file = File::default();
+    let mut file = MscclReader::default();
     for events in 0.. {
         watch.at(events, text.len())?;
         let start = reader.buffer_position();
@@ -59,11 +57,7 @@ pub fn read(text: &str, watch: Watch) -> Result<Algo> {
     }
 }
 
-fn bad<T>(what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(Code::BadFile, what))
-}
-
-/// What is wrong with the text as XML; it may quote much of it.
+/// A refusal of broken XML; the reader's words may quote much of it.
 fn malformed<T>(error: &impl ToString) -> Result<T> {
     bad(clip_error(error))
 }
@@ -106,7 +100,7 @@ impl Ids {
 
 /// What has been read.
 #[derive(Default)]
-struct File {
+struct MscclReader {
     algo: Option<Algo>,
     /// See [`Text`].
     markup: Option<&'static str>,
@@ -120,11 +114,11 @@ struct File {
     open: usize,
     /// Elements that are open within one that is not for programs.
     skipped: usize,
-    /// Who has the connections of the last GPU, by (peer, channel, whether it sends).
+    /// Thread block of every connection of the last GPU, by (peer, channel, whether it sends).
     connections: HashMap<(u32, u32, bool), usize>,
 }
 
-impl File {
+impl MscclReader {
     fn take(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::Start(_) if self.skipped > 0 => {
@@ -181,8 +175,8 @@ impl File {
             };
             return bad(format!("<{}>, expected {expected}", clip(name)));
         }
-        let attributes = Attributes::of(element)?;
-        // What is not in double quotes.
+        let attributes = XmlAttributes::of(element)?;
+        // The parts outside double quotes.
         if element.attributes_raw().split('"').step_by(2).any(|outside| outside.contains('\'')) {
             self.markup = Some("has values in single quotes");
         }
@@ -194,7 +188,7 @@ impl File {
         }
     }
 
-    fn begin(&mut self, attributes: &Attributes) -> Result<()> {
+    fn begin(&mut self, attributes: &XmlAttributes) -> Result<()> {
         let coll = attributes.text("coll")?;
         let Some(kind) = kind_of(&coll) else {
             let near = nearest(&coll, COLLECTIVES.map(|(name, _)| name));
@@ -237,14 +231,14 @@ impl File {
         self.algo.as_mut().expect("elements are within <algo>")
     }
 
-    fn gpu(&mut self, attributes: &Attributes) -> Result<()> {
+    fn gpu(&mut self, attributes: &XmlAttributes) -> Result<()> {
         let id = attributes.number("id", 0, u64::MAX)?;
         let ranks = self.gpus as u64;
         if id >= ranks || !self.ids.add(id as u32) {
             return bad(format!("gpu {id}; ids are 0 to {}, each once", ranks - 1));
         }
         let chunks = |key: &str| Ok(attributes.optional_number(key, 0, MAX_CHUNKS as u64)?.unwrap_or(0) as u32);
-        let gpu = Gpu {
+        let gpu = MscclGpu {
             input: chunks("i_chunks")?,
             output: chunks("o_chunks")?,
             scratch: chunks("s_chunks")?,
@@ -255,7 +249,7 @@ impl File {
         Ok(())
     }
 
-    fn block(&mut self, attributes: &Attributes) -> Result<()> {
+    fn block(&mut self, attributes: &XmlAttributes) -> Result<()> {
         let own = self.ids.order[self.ids.order.len() - 1] as u64;
         let id = attributes.number("id", 0, u64::MAX)?;
         if id >= MAX_BLOCKS as u64 || !self.blocks.add(id as u32) {
@@ -277,18 +271,18 @@ impl File {
                 return bad(format!("tb {id} has the connection {way} gpu {peer} on channel {channel}, as tb {other}"));
             }
         }
-        self.last_gpu().blocks.push(Block { send, recv, channel, steps: vec![] });
+        self.last_gpu().blocks.push(MscclBlock { send, recv, channel, steps: vec![] });
         Ok(())
     }
 
-    fn last_gpu(&mut self) -> &mut Gpu {
+    fn last_gpu(&mut self) -> &mut MscclGpu {
         self.algo().gpus.last_mut().expect("a block is within <gpu>")
     }
 
-    fn step(&mut self, attributes: &Attributes) -> Result<()> {
+    fn step(&mut self, attributes: &XmlAttributes) -> Result<()> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
-            return Err(Error::new(Code::TooLarge, format!("more than {MAX_STEPS} steps")));
+            return fail(Code::TooLarge, format!("more than {MAX_STEPS} steps"));
         }
         let (kind, chunks, ranks) = (self.algo().kind, self.algo().chunks, self.gpus);
         let gpu = self.last_gpu();
@@ -300,35 +294,25 @@ impl File {
             return bad(format!("step {id}; steps go in order from 0, the next is {next}"));
         }
         let name = attributes.text("type")?;
-        let Some(action) = Action::ALL.into_iter().find(|action| action.name() == name) else {
-            return bad(format!("type is '{}'; known: {}", clip(&name), Action::ALL.map(Action::name).join(", ")));
+        let Some(&(_, action)) = StepAction::NAMES.iter().find(|(known, _)| *known == name) else {
+            return bad(format!(
+                "type is '{}'; known: {}",
+                clip(&name),
+                StepAction::NAMES.map(|(name, _)| name).join(", ")
+            ));
         };
         if action.sends() && block.send.is_none() || action.receives() && block.recv.is_none() {
             let way = if action.sends() && block.send.is_none() { "send to" } else { "receive from" };
             return bad(format!("'{name}' in a thread block that has nobody to {way}"));
         }
         let count = match action {
-            Action::Nop => 0,
+            StepAction::Nop => 0,
             _ => attributes.number("cnt", 1, chunks.max(scratch) as u64)? as u32,
         };
-        let place = |end: &str, used: bool| {
-            let unused = Place { buffer: Buffer::Input, offset: 0 };
-            if !used {
-                return Ok(unused);
-            }
-            let letter = attributes.text(&format!("{end}buf"))?;
-            let all = [Buffer::Input, Buffer::Output, Buffer::Scratch];
-            let Some(buffer) = all.into_iter().find(|buffer| buffer.letter() == letter) else {
-                return bad(format!("{end}buf is '{}', expected i, o or s", clip(&letter)));
-            };
-            let size = buffer_size(kind, chunks, ranks, buffer).unwrap_or(scratch);
-            let key = format!("{end}off");
-            let offset = attributes.number(&key, 0, u32::MAX as u64)?;
-            if offset + count as u64 > size as u64 {
-                let end = offset + count as u64;
-                return bad(format!("chunks {offset} to {} of buffer {letter}, which has {size}", end - 1));
-            }
-            Ok(Place { buffer, offset: offset as u32 })
+        let size = |buffer| buffer_size(kind, chunks, ranks, buffer).unwrap_or(scratch);
+        let place = |end: &str, used: bool| match used {
+            true => attributes.place(end, count, size),
+            false => Ok(ChunkPlace { buffer: Buffer::Input, offset: 0 }),
         };
         let (src, dst) = (place("src", action.reads())?, place("dst", action.writes())?);
         let pair =
@@ -343,7 +327,7 @@ impl File {
             }
         };
         let awaited = attributes.flag("hasdep")?.unwrap_or(false);
-        block.steps.push(Step { action, src, dst, count, after, awaited });
+        block.steps.push(MscclStep { action, src, dst, count, after, awaited });
         Ok(())
     }
 
@@ -378,20 +362,20 @@ pub fn kind_of(coll: &str) -> Option<Kind> {
     COLLECTIVES.iter().find(|(name, _)| plain(name) == plain(coll)).map(|&(_, kind)| kind)
 }
 
-/// What steps of a GPU wait for is there, and says that it is waited for.
-fn check_waits(gpu: &Gpu) -> Result<()> {
+/// Checks that steps wait only for steps that exist and say that they are waited for.
+fn check_waits(gpu: &MscclGpu) -> Result<()> {
     for (tb, block) in gpu.blocks.iter().enumerate() {
         for (at, step) in block.steps.iter().enumerate() {
             let follows_waiting = at > 0 && {
                 let before = block.steps[at - 1];
-                before.action == Action::Nop && before.after.is_some()
+                before.action == StepAction::Nop && before.after.is_some()
             };
             if follows_waiting && step.after.is_none() {
                 return bad(format!(
                     "tb {tb} step {at} waits for nothing, so what the nop before it waits for is lost"
                 ));
             }
-            let ends = step.action == Action::Nop && step.after.is_some() && at + 1 == block.steps.len();
+            let ends = step.action == StepAction::Nop && step.after.is_some() && at + 1 == block.steps.len();
             if ends {
                 return bad(format!("tb {tb} ends with nop {at}, whose wait no step takes over"));
             }
@@ -399,7 +383,7 @@ fn check_waits(gpu: &Gpu) -> Result<()> {
             let found = gpu.blocks.get(other as usize).and_then(|block| block.steps.get(awaited as usize));
             let wrong = match found {
                 None => "which does not exist",
-                Some(found) if found.action == Action::Nop => "a nop, which nobody can wait for",
+                Some(found) if found.action == StepAction::Nop => "a nop, which nobody can wait for",
                 Some(found) if !found.awaited => "which does not say so: its hasdep is not 1",
                 Some(_) => continue,
             };
@@ -410,10 +394,10 @@ fn check_waits(gpu: &Gpu) -> Result<()> {
 }
 
 /// Attributes of an element.
-struct Attributes(Vec<(String, String)>);
+struct XmlAttributes(Vec<(String, String)>);
 
-impl Attributes {
-    fn of(element: &BytesStart) -> Result<Attributes> {
+impl XmlAttributes {
+    fn of(element: &BytesStart) -> Result<XmlAttributes> {
         let mut list = vec![];
         for attribute in element.attributes() {
             let attribute = attribute.or_else(|error| malformed(&error))?;
@@ -423,7 +407,7 @@ impl Attributes {
             let value = attribute.normalized_value(XmlVersion::Implicit1_0).or_else(|error| malformed(&error))?;
             list.push((attribute.key.0.to_string(), value.into_owned()));
         }
-        Ok(Attributes(list))
+        Ok(XmlAttributes(list))
     }
 
     fn optional(&self, key: &str) -> Option<String> {
@@ -456,6 +440,20 @@ impl Attributes {
 
     fn number(&self, key: &str, least: u64, most: u64) -> Result<u64> {
         self.optional_number(key, least, most)?.map_or_else(|| bad(format!("{key} is missing")), Ok)
+    }
+
+    /// Where `count` chunks lie by the attributes of one end, in a buffer of the size that `size` tells.
+    fn place(&self, end: &str, count: u32, size: impl Fn(Buffer) -> u32) -> Result<ChunkPlace> {
+        let letter = self.text(&format!("{end}buf"))?;
+        let Some(buffer) = Buffer::of_letter(&letter) else {
+            return bad(format!("{end}buf is '{}', expected i, o or s", clip(&letter)));
+        };
+        let (size, offset) = (size(buffer) as u64, self.number(&format!("{end}off"), 0, u32::MAX as u64)?);
+        if offset + count as u64 > size {
+            let end = offset + count as u64;
+            return bad(format!("chunks {offset} to {} of buffer {letter}, which has {size}", end - 1));
+        }
+        Ok(ChunkPlace { buffer, offset: offset as u32 })
     }
 
     fn flag(&self, key: &str) -> Result<Option<bool>> {

@@ -1,6 +1,6 @@
 //! To text, as consumers want it: double quotes, no declaration, one element a line.
 
-use super::model::{Action, Algo, COLLECTIVES, Place, Step};
+use super::model::{Algo, COLLECTIVES, ChunkPlace, MscclStep, StepAction};
 use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
 use std::fmt::Write;
@@ -44,10 +44,10 @@ pub fn write(algo: &Algo, watch: Watch) -> Result<String> {
     Ok(text)
 }
 
-fn step(id: usize, step: &Step) -> String {
-    let place = |place: Place, used: bool| (place.buffer.letter(), if used { place.offset as i64 } else { -1 });
+fn step(id: usize, step: &MscclStep) -> String {
+    let place = |place: ChunkPlace, used: bool| (place.buffer.letter(), if used { place.offset as i64 } else { -1 });
     // Where a step reads or writes nothing, both ends say where its data are.
-    let (reads, writes, some) = (step.action.reads(), step.action.writes(), step.action != Action::Nop);
+    let (reads, writes, some) = (step.action.reads(), step.action.writes(), step.action != StepAction::Nop);
     let (from, source) = place(if reads { step.src } else { step.dst }, some);
     let (to, target) = place(if writes { step.dst } else { step.src }, some);
     let (tb, other) = step.after.map_or((-1, -1), |(tb, step)| (tb as i64, step as i64));

@@ -1,6 +1,6 @@
-//! What the executor of MSCCL++ takes.
+//! Limits of the executor of MSCCL++.
 
-use super::model::Plan;
+use super::model::MscclppPlan;
 use antiphon_base::error::{Code, Error, Result};
 
 /// The only reader there is.
@@ -20,7 +20,7 @@ const BLOCKS: usize = 132;
 ///
 /// # Errors
 /// [`Code::TooLarge`] with the first limit that is passed.
-pub fn check(plan: &Plan) -> Result<()> {
+pub fn check(plan: &MscclppPlan) -> Result<()> {
     let within = |place: String, what: &str, count: usize, most: usize| match count > most {
         true => {
             let what = format!("MSCCL++: {place} has {count} {what}, at most {most} are read");

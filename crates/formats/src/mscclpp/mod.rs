@@ -10,38 +10,30 @@ mod write;
 
 pub use lower::lower;
 pub use model::{
-    Block, BlockBuffers, BlockChannels, Channels, Chunks, Gpu, Operation, Part, Plan, RemoteBuffer, Semaphore,
+    BlockBuffers, BlockChannels, MscclppPlan, PlanBlock, PlanChannels, PlanChunks, PlanGpu, PlanOperation, PlanPart,
+    RemoteBuffer, Semaphore,
 };
 pub use read::read;
 pub use write::write;
 
-use super::{FileProof, Foreign, Format, check_consumer, json};
+use super::{FileFormat, FileProof, Foreign, FormatInfo, check_consumer, json};
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::Collective;
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::Schedule;
-use steps::Steps;
+use steps::PlanSteps;
+
+const INFO: FormatInfo =
+    FormatInfo { name: "mscclpp", about: "MSCCL++ plan (JSON)", extension: ".json", consumers: &[limits::CONSUMER] };
 
 /// The format.
 pub struct Mscclpp;
 
-impl Format for Mscclpp {
-    fn name(&self) -> &'static str {
-        "mscclpp"
-    }
-
-    fn about(&self) -> &'static str {
-        "MSCCL++ plan (JSON)"
-    }
-
-    fn extension(&self) -> &'static str {
-        ".json"
-    }
-
-    fn consumers(&self) -> Vec<&'static str> {
-        vec![limits::CONSUMER]
+impl FileFormat for Mscclpp {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
     }
 
     fn recognises(&self, text: &str) -> bool {
@@ -71,7 +63,7 @@ impl Format for Mscclpp {
     }
 }
 
-impl Foreign for Plan {
+impl Foreign for MscclppPlan {
     fn name(&self) -> &str {
         &self.name
     }
@@ -82,14 +74,14 @@ impl Foreign for Plan {
 
     fn collective(&self) -> Collective {
         // It was read, so its steps are known.
-        Steps::of(self, true, Watch::default())
+        PlanSteps::of(self, true, Watch::default())
             .map_or(Collective { kind: antiphon_model::collective::Kind::AllReduce, root: 0 }, |steps| {
                 steps.collective()
             })
     }
 
     fn prove(&self, watch: Watch) -> Result<FileProof> {
-        let steps = Steps::of(self, false, watch)?;
+        let steps = PlanSteps::of(self, false, watch)?;
         steps.prove(watch)?;
         Ok(FileProof {
             blocks: self.gpus.iter().map(|gpu| gpu.threadblocks.len() as u64).sum(),
@@ -102,10 +94,10 @@ impl Foreign for Plan {
     }
 
     fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
-        let steps = Steps::of(self, false, watch)?;
+        let steps = PlanSteps::of(self, false, watch)?;
         steps.prove(watch)?;
         if steps.packets()
-            && let Ok(schedule) = Steps::of(self, true, watch)?.raise(fabric, bytes, placement, watch)
+            && let Ok(schedule) = PlanSteps::of(self, true, watch)?.raise(fabric, bytes, placement, watch)
         {
             return Ok(schedule);
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A whole plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct MscclppPlan {
     /// Name.
     pub name: String,
     /// What it computes, e.g. `allreduce`.
@@ -17,7 +17,7 @@ pub struct Plan {
     #[serde(default)]
     pub reuse_resources: bool,
     /// By id.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<PlanGpu>,
     /// Threads of a thread block.
     #[serde(default = "threads")]
     pub num_threads_per_block: u32,
@@ -37,7 +37,7 @@ pub struct Plan {
 
 /// What one GPU does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gpu {
+pub struct PlanGpu {
     /// Its rank.
     pub id: u32,
     /// Chunks of input.
@@ -47,10 +47,10 @@ pub struct Gpu {
     /// Chunks of scratch.
     pub scratch_chunks: u32,
     /// By id.
-    pub threadblocks: Vec<Block>,
+    pub threadblocks: Vec<PlanBlock>,
     /// Its channels; those of a kind are numbered through.
     #[serde(default)]
-    pub channels: Vec<Channels>,
+    pub channels: Vec<PlanChannels>,
     /// Buffers of others that it reads or writes.
     #[serde(default)]
     pub remote_buffers: Vec<RemoteBuffer>,
@@ -61,7 +61,7 @@ pub struct Gpu {
 
 /// Channels of a kind, each to a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Channels {
+pub struct PlanChannels {
     /// `memory`, `port` or `switch`.
     pub channel_type: String,
     /// The peer of each.
@@ -91,11 +91,11 @@ pub struct Semaphore {
 
 /// A thread block: its operations run in order, each by all threads, which only a `nop` brings together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Block {
+pub struct PlanBlock {
     /// Number.
     pub id: u32,
     /// What it does.
-    pub ops: Vec<Operation>,
+    pub ops: Vec<PlanOperation>,
     /// The channels of its GPU that it uses.
     #[serde(default)]
     pub channels: Vec<BlockChannels>,
@@ -126,15 +126,15 @@ pub struct BlockBuffers {
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Operation {
+pub struct PlanOperation {
     /// What is done, e.g. `put`.
     pub name: String,
     /// What is read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub src_buff: Vec<Chunks>,
+    pub src_buff: Vec<PlanChunks>,
     /// What is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dst_buff: Vec<Chunks>,
+    pub dst_buff: Vec<PlanChunks>,
     /// Channels, by their place among those of the thread block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channel_ids: Vec<u32>,
@@ -155,12 +155,12 @@ pub struct Operation {
     pub semaphore_ids: Vec<u32>,
     /// Which part of the chunks, where several thread blocks share an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tbg_info: Option<Part>,
+    pub tbg_info: Option<PlanPart>,
 }
 
 /// Chunks of a buffer, of the GPU itself (`kind`) or of another (`buffer_id`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Chunks {
+pub struct PlanChunks {
     /// `i`, `o` or `s`.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
@@ -175,7 +175,7 @@ pub struct Chunks {
 
 /// The part of one of several thread blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct PlanPart {
     /// Which.
     pub tb_id: u32,
     /// Of how many.

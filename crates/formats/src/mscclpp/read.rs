@@ -1,7 +1,8 @@
-//! From text, with what does not depend on other parts of the plan checked.
+//! From text. Checks all that does not depend on other parts of the plan.
 
-use super::model::Plan;
-use super::steps::Steps;
+use super::model::MscclppPlan;
+use super::steps::PlanSteps;
+use crate::check_length;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{clip, clip_error};
 use antiphon_base::watch::Watch;
@@ -15,25 +16,14 @@ pub const MAX_TEXT_BYTES: usize = 1 << 26;
 /// [`Code::BadFile`] with the line, or GPU, thread block and operation, of what is wrong, [`Code::NotApplicable`] for
 /// operations that the proof does not know, [`Code::TooLarge`], [`Code::Interrupted`], but not
 /// while the JSON itself is read, which `MAX_TEXT_BYTES` bounds.
-pub fn read(text: &str, watch: Watch) -> Result<Plan> {
-    check_length(text.len())?;
+pub fn read(text: &str, watch: Watch) -> Result<MscclppPlan> {
+    check_length("plan", text.len(), MAX_TEXT_BYTES)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut plan: Plan = serde_json::from_str(text).map_err(|error| {
+    let mut plan: MscclppPlan = serde_json::from_str(text).map_err(|error| {
         let older = if text.contains("\"inputChunks\"") { "; plans of older versions are not read" } else { "" };
         Error::new(Code::BadFile, clip_error(&error) + older)
     })?;
     plan.name = clip(&plan.name);
-    Steps::of(&plan, true, watch)?;
+    PlanSteps::of(&plan, true, watch)?;
     Ok(plan)
-}
-
-/// Refuses longer texts than are read.
-///
-/// # Errors
-/// [`Code::TooLarge`].
-pub fn check_length(bytes: usize) -> Result<()> {
-    match bytes > MAX_TEXT_BYTES {
-        true => Err(Error::new(Code::TooLarge, format!("the plan is larger than {} MiB", MAX_TEXT_BYTES >> 20))),
-        false => Ok(()),
-    }
 }

@@ -1,7 +1,8 @@
 //! To text, as long as a reader takes it.
 
-use super::model::Plan;
-use super::read::{MAX_TEXT_BYTES, check_length};
+use super::model::MscclppPlan;
+use super::read::MAX_TEXT_BYTES;
+use crate::check_length;
 use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
 use std::io::{self, Write};
@@ -10,8 +11,8 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// [`antiphon_base::error::Code::TooLarge`] past what is read, [`antiphon_base::error::Code::Interrupted`].
-pub fn write(plan: &Plan, watch: Watch) -> Result<String> {
-    let mut text = Watched { text: vec![], writes: 0, watch, refusal: Ok(()) };
+pub fn write(plan: &MscclppPlan, watch: Watch) -> Result<String> {
+    let mut text = WatchedText { text: vec![], writes: 0, watch, refusal: Ok(()) };
     let outcome = serde_json::to_writer_pretty(&mut text, plan).map(|()| text.write_all(b"\n"));
     text.refusal?;
     outcome.expect("plans are plain data").expect("memory can be written");
@@ -19,17 +20,17 @@ pub fn write(plan: &Plan, watch: Watch) -> Result<String> {
 }
 
 /// A text that ends when it is too long or asked to.
-struct Watched<'a> {
+struct WatchedText<'a> {
     text: Vec<u8>,
     writes: usize,
     watch: Watch<'a>,
     refusal: Result<()>,
 }
 
-impl Write for Watched<'_> {
+impl Write for WatchedText<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writes += 1;
-        let within = check_length(self.text.len() + bytes.len());
+        let within = check_length("plan", self.text.len() + bytes.len(), MAX_TEXT_BYTES);
         self.refusal = within.and_then(|()| self.watch.at(self.writes, MAX_TEXT_BYTES));
         match self.refusal {
             Ok(()) => self.text.write(bytes),

@@ -3,8 +3,8 @@
 use crate::timed::simulate;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
-use antiphon_formats::chakra::{self, Reader, Trace};
-use antiphon_jobs::replay::{Graph, Replay, What, Work, run};
+use antiphon_formats::chakra::{self, ChakraTrace, TraceReader};
+use antiphon_jobs::replay::{Graph, Program, Replay, What, Work, run};
 use antiphon_jobs::training::{self, Bucket, Cost, Overlap, Plan, Policy};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Groups};
@@ -77,14 +77,14 @@ fn receive(id: u64, after: &[u64], from: u64, tag: u64, size: u64) -> Vec<u8> {
     node(id, 6, after, &[attribute("comm_src", from), attribute("comm_tag", tag), attribute("comm_size", size)])
 }
 
-pub fn read(files: &[Vec<u8>]) -> Result<Trace> {
-    let mut reader = Reader::new(files.len() as u32, None, BTreeMap::new())?;
+pub fn read(files: &[Vec<u8>]) -> Result<ChakraTrace> {
+    let mut reader = TraceReader::new(files.len() as u32, None, BTreeMap::new())?;
     files.iter().try_for_each(|file| reader.rank(&file[..]))?;
     reader.finish()
 }
 
 /// The traces of ranks with these nodes.
-fn traces(ranks: &[Vec<Vec<u8>>]) -> Result<Trace> {
+fn traces(ranks: &[Vec<Vec<u8>>]) -> Result<ChakraTrace> {
     let files: Vec<Vec<u8>> = ranks.iter().map(|nodes| [metadata(), nodes.concat()].concat()).collect();
     read(&files)
 }
@@ -137,7 +137,7 @@ fn bytes_by_hand() {
     ];
     let mut rank = rank.to_vec();
     rank[16] = (rank.len() - 17) as u8;
-    let Trace { graph, untimed } = read(&[rank.clone(), rank]).unwrap();
+    let ChakraTrace { graph, untimed } = read(&[rank.clone(), rank]).unwrap();
     assert_eq!((graph.nodes(), graph.exchanges.len(), graph.groups.len(), untimed), (4, 1, 1, 0));
     assert_eq!((graph.exchanges[0].bytes, graph.names.clone()), (16_384, vec!["a".to_string(), "b".into()]));
     let (fabric, system) = setting("ring:2", "tto");
@@ -167,7 +167,7 @@ fn tensor_and_data_groups() {
             compute(50, &[30], 3),
         ]
     };
-    let Trace { graph, .. } = traces(&(0..16).map(of_rank).collect::<Vec<_>>()).unwrap();
+    let ChakraTrace { graph, .. } = traces(&(0..16).map(of_rank).collect::<Vec<_>>()).unwrap();
     assert_eq!((graph.groups.len(), graph.exchanges.len()), (9, 8));
     let (fabric, system) = setting("mesh:4x4", "tto");
     let built = |text: &str, bytes| -> Vec<Proven> {
@@ -224,7 +224,7 @@ fn messages_of_a_pipeline() {
     let receives = (0..3).map(|id| receive(10 + id, &[], 0, id, size));
     let second = (0..3).map(|id| compute(20 + id, &[10 + id], 150));
     let ranks = [first.into_iter().chain(sends).collect(), receives.chain(second).collect::<Vec<_>>()];
-    let Trace { graph, .. } = traces(&ranks).unwrap();
+    let ChakraTrace { graph, .. } = traces(&ranks).unwrap();
     let group = fabric.group(&[0, 1]).unwrap().fabric;
     let message = algorithm::build(&group, &system, Collective::new(Kind::Broadcast), size, "direct").unwrap();
     for &(_, fidelity) in Fidelity::ALL {
@@ -250,7 +250,7 @@ fn lanes_of_a_rank() {
     let exact = node(5, 4, &[3], &[number(7, 1), attribute("duration_picos", 1)]);
     let memory = node(6, 2, &[4], &[number(7, 2)]);
     let busy = vec![host, compute(3, &[], 4), compute(2, &[], 5), aside, exact, memory];
-    let Trace { graph, untimed } = traces(&[busy, vec![node(1, 9, &[], &[])]]).unwrap();
+    let ChakraTrace { graph, untimed } = traces(&[busy, vec![node(1, 9, &[], &[])]]).unwrap();
     assert_eq!(untimed, 1);
     let (fabric, system) = setting("ring:2", "generic");
     let replay = replayed(&graph, &fabric, &system, "ring", Fidelity::Packet).unwrap();
@@ -269,7 +269,7 @@ fn operations_by_a_roofline() {
     let other = [metadata(), nodes(2_000_000_000, 4_000_000)].concat();
     let spec = "roofline:tflops=1,efficiency=1,gb-per-s=1,memory-efficiency=1";
     let Ok(Processor::Roofline(roofline)) = Processor::parse(spec) else { panic!() };
-    let mut reader = Reader::new(2, Some(roofline), BTreeMap::new()).unwrap();
+    let mut reader = TraceReader::new(2, Some(roofline), BTreeMap::new()).unwrap();
     reader.rank(&file[..]).unwrap();
     reader.rank(&other[..]).unwrap();
     let graph = reader.finish().unwrap().graph;
@@ -289,7 +289,7 @@ fn groups_of_ranks() {
         node(0, 1, &[], &[nested(8, &nested(1, values.as_bytes()))])
     };
     let rank = |ranks: &str| vec![listed(ranks), collective(1, &[], 2, 100, "7")];
-    let Trace { graph, .. } = traces(&[rank("[0, 2]"), vec![], rank("[2, 0]")]).unwrap();
+    let ChakraTrace { graph, .. } = traces(&[rank("[0, 2]"), vec![], rank("[2, 0]")]).unwrap();
     assert_eq!((graph.groups[1].name.as_str(), &graph.groups[1].ranks[..]), ("7", &[0, 2][..]));
     // An AllGather's size is that of what each rank has.
     assert_eq!(graph.exchanges[0].bytes, 200);
@@ -302,7 +302,7 @@ fn groups_of_ranks() {
     );
     let named = vec![collective(1, &[], 0, 8, "a")];
     let groups = chakra::parse_groups("{\"a\": [1, 0]}").unwrap();
-    let mut reader = Reader::new(3, None, groups).unwrap();
+    let mut reader = TraceReader::new(3, None, groups).unwrap();
     for nodes in [&named, &named, &vec![]] {
         reader.rank(&[metadata(), nodes.concat()].concat()[..]).unwrap();
     }
@@ -312,7 +312,7 @@ fn groups_of_ranks() {
         assert_eq!(chakra::parse_groups(text).unwrap_err().code, Code::BadFile, "{text}");
     }
     for (ranks, what) in [(vec![], "no ranks"), (vec![0, 0], "twice"), (vec![9], "does not exist")] {
-        let error = Reader::new(3, None, BTreeMap::from([("a".to_string(), ranks)])).err().unwrap();
+        let error = TraceReader::new(3, None, BTreeMap::from([("a".to_string(), ranks)])).err().unwrap();
         assert!(error.message.contains(what), "{error}");
     }
 }
@@ -394,7 +394,7 @@ fn bytes_that_are_no_trace() {
 #[test]
 fn ranks_that_wait_for_each_other() {
     let order = |first: &str, second: &str| vec![collective(0, &[], 0, 64, first), collective(1, &[0], 0, 64, second)];
-    let Trace { graph, .. } = traces(&[order("a", "b"), order("b", "a")]).unwrap();
+    let ChakraTrace { graph, .. } = traces(&[order("a", "b"), order("b", "a")]).unwrap();
     let (fabric, system) = setting("ring:2", "generic");
     let error = replayed(&graph, &fabric, &system, "ring", Fidelity::Packet).unwrap_err();
     assert_eq!(error.code, Code::Stalled);
@@ -403,7 +403,7 @@ fn ranks_that_wait_for_each_other() {
     assert_eq!(error.message, what);
     let waits = vec![receive(0, &[], 1, 0, 8), send(1, &[0], 1, 0, 8)];
     let other = vec![receive(0, &[], 0, 0, 8), send(1, &[0], 0, 0, 8)];
-    let Trace { graph, .. } = traces(&[waits, other]).unwrap();
+    let ChakraTrace { graph, .. } = traces(&[waits, other]).unwrap();
     let error = replayed(&graph, &fabric, &system, "ring", Fidelity::Packet).unwrap_err();
     assert!(error.message.contains("message 'node 1' from rank"), "{error}");
 }
@@ -415,7 +415,7 @@ fn exchanges_that_move_nothing() {
         let nodes = [compute(0, &[], micros), collective(1, &[0], 9, 0, ""), collective(2, &[1], 0, 0, "")];
         [nodes.to_vec(), vec![collective(3, &[2], 0, 8, &format!("only {micros}")), compute(4, &[3], 1)]].concat()
     };
-    let Trace { graph, .. } = traces(&[rank(3), rank(5)]).unwrap();
+    let ChakraTrace { graph, .. } = traces(&[rank(3), rank(5)]).unwrap();
     let (fabric, system) = setting("ring:2", "generic");
     let replay = replayed(&graph, &fabric, &system, "ring", Fidelity::Packet).unwrap();
     assert_eq!((replay.time_ps, replay.ranks[0].exposed_ps), (6_000_000, 2_000_000));
@@ -436,6 +436,23 @@ fn plans_read_back() {
 #[ignore = "takes ten seconds"]
 fn plans_of_many_messages_read_back() {
     plans_are_read_back("direct");
+}
+
+/// By exchange of a plan, the schedules of its groups.
+fn schedules_of<'a>(plan: &Plan, graph: &Graph, built: &'a [Option<Proven>]) -> Vec<Vec<&'a Proven>> {
+    let of_exchange = |id: usize| {
+        let operation = plan.operations.iter().position(|one| one.work == training::Work::Exchange(id)).unwrap();
+        let number = |program: &Program| match program.nodes[operation].work {
+            Work::Exchange(number) => Some(number),
+            _ => None,
+        };
+        let mut numbers: Vec<u32> = graph.programs.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(graph.exchanges[numbers[0] as usize].bytes, plan.exchanges[id].bytes);
+        numbers.iter().filter_map(|&number| built[number as usize].as_ref()).collect()
+    };
+    (0..plan.exchanges.len()).map(of_exchange).collect()
 }
 
 /// A plan is read back from its traces as it was written, and takes as long, to the picosecond; in flits with one algorithm.
@@ -465,24 +482,7 @@ fn plans_are_read_back(in_flits: &str) {
                 let again = read(&files).unwrap();
                 assert_eq!((&again.graph, again.untimed), (&graph, 0));
                 let built = schedules(&graph, &fabric, &system, spec);
-                // The schedules of an exchange of the plan are those of its groups.
-                let exchanges: Vec<Vec<&Proven>> = (0..plan.exchanges.len())
-                    .map(|id| {
-                        let operation = plan.operations.iter().position(|one| one.work == training::Work::Exchange(id));
-                        let mut numbers: Vec<u32> = graph
-                            .programs
-                            .iter()
-                            .filter_map(|program| match program.nodes[operation.unwrap()].work {
-                                Work::Exchange(number) => Some(number),
-                                _ => None,
-                            })
-                            .collect();
-                        numbers.sort_unstable();
-                        numbers.dedup();
-                        assert_eq!(graph.exchanges[numbers[0] as usize].bytes, plan.exchanges[id].bytes);
-                        numbers.iter().filter_map(|&number| built[number as usize].as_ref()).collect()
-                    })
-                    .collect();
+                let exchanges = schedules_of(&plan, &graph, &built);
                 let each: Vec<Option<&Proven>> = built.iter().map(Option::as_ref).collect();
                 for &(_, fidelity) in Fidelity::ALL {
                     if fidelity == Fidelity::Flit && (unroll > 1 || spec != in_flits) {

@@ -3,8 +3,8 @@
 mod by_hand;
 mod flows;
 mod goal;
-mod interrupted;
 mod machine;
 mod msccl;
 mod mscclpp;
 mod plan_machine;
+mod reports;

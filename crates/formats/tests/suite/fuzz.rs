@@ -8,7 +8,7 @@ use crate::topologies;
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
 use antiphon_base::watch::Watch;
-use antiphon_formats::{Foreign, Format, chakra, msccl, mscclpp, of_text};
+use antiphon_formats::{FileFormat, Foreign, chakra, msccl, mscclpp, of_text};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Shape};
 use antiphon_model::schedule::Schedule;
@@ -235,23 +235,30 @@ fn schedules() {
     });
 }
 
+/// Files of small schedules.
+fn written(format: &dyn FileFormat, cases: &[(&str, &str, Kind)]) -> Vec<String> {
+    let system = System::preset("generic").unwrap();
+    let text = |&(spec, name, kind): &(&str, &str, Kind)| {
+        let fabric = Fabric::parse(spec).unwrap();
+        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 480, name).unwrap();
+        format.write(&schedule, "executor", Watch::default()).unwrap()
+    };
+    cases.iter().map(text).collect()
+}
+
 /// A damaged program that is still proven is right as a schedule too, where it is one.
 #[test]
 fn msccl_programs() {
-    let system = System::preset("generic").unwrap();
-    let texts: Vec<String> = [
-        ("ring:4", "ring", Kind::AllReduce),
-        ("mesh:2x2", "multitree", Kind::AllReduce),
-        ("switch:4", "halving-doubling", Kind::ReduceScatter),
-        ("mesh:3", "direct", Kind::AllToAll),
-        ("fc:3", "multitree", Kind::Broadcast),
-    ]
-    .map(|(spec, name, kind)| {
-        let fabric = Fabric::parse(spec).unwrap();
-        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 480, name).unwrap();
-        msccl::Msccl.write(&schedule, "executor", Watch::default()).unwrap()
-    })
-    .to_vec();
+    let texts = written(
+        &msccl::Msccl,
+        &[
+            ("ring:4", "ring", Kind::AllReduce),
+            ("mesh:2x2", "multitree", Kind::AllReduce),
+            ("switch:4", "halving-doubling", Kind::ReduceScatter),
+            ("mesh:3", "direct", Kind::AllToAll),
+            ("fc:3", "multitree", Kind::Broadcast),
+        ],
+    );
     let damages = prop::collection::vec(damage(), 1..4);
     fuzz(2000, (select(texts), damages), |(text, list)| {
         let Some(algo) = one_line(msccl::read(&damaged(&text, &list), Watch::default()))? else { return Ok(()) };
@@ -273,19 +280,15 @@ fn msccl_programs() {
 /// A damaged plan that is still proven is right as a schedule too, where it is one.
 #[test]
 fn mscclpp_plans() {
-    let system = System::preset("generic").unwrap();
-    let texts: Vec<String> = [
-        ("ring:3", "ring", Kind::AllReduce),
-        ("mesh:2x2", "multitree", Kind::AllReduce),
-        ("mesh:3", "direct", Kind::AllToAll),
-        ("fc:3", "multitree", Kind::Broadcast),
-    ]
-    .map(|(spec, name, kind)| {
-        let fabric = Fabric::parse(spec).unwrap();
-        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 480, name).unwrap();
-        mscclpp::Mscclpp.write(&schedule, "executor", Watch::default()).unwrap()
-    })
-    .to_vec();
+    let texts = written(
+        &mscclpp::Mscclpp,
+        &[
+            ("ring:3", "ring", Kind::AllReduce),
+            ("mesh:2x2", "multitree", Kind::AllReduce),
+            ("mesh:3", "direct", Kind::AllToAll),
+            ("fc:3", "multitree", Kind::Broadcast),
+        ],
+    );
     let damages = prop::collection::vec(damage(), 1..4);
     fuzz(2000, (select(texts), damages), |(text, list)| {
         let Some(plan) = one_line(mscclpp::read(&damaged(&text, &list), Watch::default()))? else { return Ok(()) };

@@ -6,16 +6,16 @@ mod sources;
 mod tests;
 mod trial;
 
-use super::route::{Kind, Routes};
-use super::traffic::{Pattern, Waits};
+use super::route::{Routes, RoutingKind};
+use super::traffic::{GeometricWaits, Pattern};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::energy::{Energy, Moved};
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::system::{RouterModel, System};
 use serde::Serialize;
-use sources::Traffic;
+use sources::TrafficSetting;
 use std::ops::RangeInclusive;
-use trial::Trial;
+use trial::TrafficTrial;
 
 /// Fewest nodes of a part, and fewest flits offered in a cycle to a network in parts.
 const FEWEST_NODES: usize = 32;
@@ -25,6 +25,7 @@ const MOST_PARTS: usize = 8;
 const MOST_BUFFERS: usize = 1 << 22;
 /// Fewest packets per node and cycle.
 const LEAST_PACKETS: f64 = 1e-6;
+
 /// What to simulate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
@@ -35,7 +36,7 @@ pub struct Experiment {
     /// Flits of every packet.
     pub packet_flits: u32,
     /// Routing; by the fabric if `None`.
-    pub routing: Option<Kind>,
+    pub routing: Option<RoutingKind>,
     /// Routers.
     pub router: RouterModel,
     /// Cycles on every link for one flit.
@@ -64,9 +65,9 @@ pub struct Latency {
     pub p99: u64,
 }
 
-/// What was measured.
+/// Results of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
+pub struct MeasuredTraffic {
     /// From creation to the arrival of the last flit.
     pub packet_latency_cycles: Latency,
     /// From injection of the head to the arrival of the last flit, mean.
@@ -93,8 +94,8 @@ pub struct Measured {
     pub events: u64,
 }
 
-impl Measured {
-    /// What the whole run took on `fabric`, with the energies, the flits and the clock of `system`.
+impl MeasuredTraffic {
+    /// Energy of the whole run on `fabric`, with the energies, the flits and the clock of `system`.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] if links differ in energy or length: here all are alike.
@@ -177,15 +178,16 @@ impl Experiment {
         Ok(())
     }
 
-    /// Runs the network until the measurement is done, on up to so many cores, of which nothing in the result depends. `progress`
-    /// is called now and then with the share of the work done at most, 0 to 1; returning `false` ends the run.
+    /// Runs the network until the measurement is done, on up to `cores` cores, on which the result does not depend.
+    /// `progress` is called now and then with the share of the work done at most, 0 to 1; returning `false` ends the
+    /// run.
     ///
     /// # Errors
     /// [`Code::BadSize`] for values out of range, [`Code::NotApplicable`] if links have rates of their
     /// own, those of [`Pattern::parse`], [`Routes::new`] and
-    /// [`Network::new`](super::Network::new); [`Code::Stalled`] with the cycle of buffers of a deadlock;
+    /// [`FlitNetwork::new`](super::FlitNetwork::new); [`Code::Stalled`] with the cycle of buffers of a deadlock;
     /// [`Code::Interrupted`].
-    pub fn run(&self, fabric: &Fabric, cores: usize, progress: &mut dyn FnMut(f64) -> bool) -> Result<Measured> {
+    pub fn run(&self, fabric: &Fabric, cores: usize, progress: &mut dyn FnMut(f64) -> bool) -> Result<MeasuredTraffic> {
         self.run_in(self.parts(fabric, cores), fabric, cores, progress)
     }
 
@@ -196,7 +198,7 @@ impl Experiment {
         fabric: &Fabric,
         threads: usize,
         progress: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<Measured> {
+    ) -> Result<MeasuredTraffic> {
         self.check()?;
         if fabric.links.iter().any(|l| l.rate.is_some() || l.latency.is_some() || l.speed_permille != 1000) {
             let what = "links have rates, latencies or slow-downs of their own, but here all are alike, in cycles";
@@ -208,18 +210,20 @@ impl Experiment {
         }
         let pattern = Pattern::parse(&self.traffic, fabric)?;
         let nodes: Vec<NodeId> = (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect();
-        let kind = self.routing.unwrap_or(Kind::of(fabric));
+        let kind = self.routing.unwrap_or(RoutingKind::of(fabric));
         let routes = Routes::new(kind, fabric, &nodes, self.router.virtual_channels)?;
-        let waits = Waits::new(self.rate / self.packet_flits as f64);
-        let traffic = Traffic { experiment: self, fabric, pattern, nodes, routes, waits };
-        match Trial::new(&traffic, (parts, threads), progress)?.run() {
-            // One part knows when it came about.
-            Err(error) if error.code == Code::Stalled && parts > 1 => Trial::new(&traffic, (1, 1), progress)?.run(),
+        let waits = GeometricWaits::new(self.rate / self.packet_flits as f64);
+        let traffic = TrafficSetting { experiment: self, fabric, pattern, nodes, routes, waits };
+        match TrafficTrial::new(&traffic, (parts, threads), progress)?.run() {
+            // Only a single part tells the cycle of the deadlock.
+            Err(error) if error.code == Code::Stalled && parts > 1 => {
+                TrafficTrial::new(&traffic, (1, 1), progress)?.run()
+            }
             result => result,
         }
     }
 
-    /// In how many parts a run is worth the time in which they wait for each other.
+    /// The number of parts in which a run is faster, though parts wait for each other.
     pub(super) fn parts(&self, fabric: &Fabric, cores: usize) -> u32 {
         let ports = (fabric.links.len() + fabric.ranks()).max(1);
         let room =

@@ -1,17 +1,17 @@
 //! Sources of packets, and the network that carries them, or a part of both: cycle by cycle.
 
 use super::Experiment;
-use crate::border::Crossing;
-use crate::network::{Network, Packet, Run};
+use crate::border::FlitCrossing;
+use crate::network::{FlitNetwork, FlitPacket, PacketRun};
 use crate::route::{COIN_SHIFT, Routes};
-use crate::traffic::{Pattern, Random, Waits};
-use crate::wheel::{Event, Events, Wheel};
+use crate::traffic::{GeometricWaits, Pattern, Random};
+use crate::wheel::{FlitEvent, FlitEvents, Wheel};
 use antiphon_base::cores::{Parcel, Part, part_of};
 use antiphon_base::error::Result;
 use antiphon_model::fabric::{Fabric, NodeId};
 
 /// What all sources have in common.
-pub struct Traffic<'a> {
+pub struct TrafficSetting<'a> {
     pub experiment: &'a Experiment,
     pub fabric: &'a Fabric,
     pub pattern: Pattern,
@@ -19,10 +19,10 @@ pub struct Traffic<'a> {
     pub nodes: Vec<NodeId>,
     pub routes: Routes,
     /// Between the packets of a source.
-    pub waits: Waits,
+    pub waits: GeometricWaits,
 }
 
-impl Traffic<'_> {
+impl TrafficSetting<'_> {
     /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.nodes.len() as u32
@@ -46,15 +46,15 @@ pub struct Arrived {
 
 /// See the module.
 pub struct Sources<'a> {
-    traffic: &'a Traffic<'a>,
-    pub network: Network<&'a Routes>,
+    traffic: &'a TrafficSetting<'a>,
+    pub network: FlitNetwork<&'a Routes>,
     random: Vec<Random>,
     /// Cycle in which each source creates its next packet; `u64::MAX` of sources in other parts. It is created when it can be
     /// injected, so that a source's queue takes no memory.
     next: Vec<u64>,
-    /// Idle sources by that cycle, and those of the present one.
+    /// Idle sources by that cycle, and the sources of the present cycle.
     waiting: Wheel,
-    due: Events,
+    due: FlitEvents,
     /// Packets created, and the last cycle in which anything happened.
     pub created: u64,
     pub cycle: u64,
@@ -63,17 +63,16 @@ pub struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Part `own` of `count`, in which nothing has happened, and for how many cycles, at least, what happens in one part does not
-    /// reach another.
+    /// Part `own` of `count` at its start, and the least number of cycles until an event in one part reaches another.
     ///
     /// # Errors
-    /// As [`Network::new`].
-    pub fn new(traffic: &'a Traffic<'a>, own: u32, count: u32) -> Result<(Self, u64)> {
-        let Traffic { experiment, fabric, nodes, routes, .. } = traffic;
+    /// As [`FlitNetwork::new`].
+    pub fn new(traffic: &'a TrafficSetting<'a>, own: u32, count: u32) -> Result<(Self, u64)> {
+        let TrafficSetting { experiment, fabric, nodes, routes, .. } = traffic;
         let Experiment { router, link_cycles, latency_cycles, packet_flits, .. } = experiment;
         let all = |cycles: u32| vec![u64::from(cycles) * router.clock_ps; fabric.links.len()];
         let (flit_ps, latency_ps) = (all(*link_cycles), all(*latency_cycles));
-        let mut network = Network::new(fabric, router, &flit_ps, &latency_ps, nodes, *packet_flits, routes)?;
+        let mut network = FlitNetwork::new(fabric, router, &flit_ps, &latency_ps, nodes, *packet_flits, routes)?;
         network.records = false;
         let window = match count {
             1 => u64::MAX,
@@ -86,14 +85,14 @@ impl<'a> Sources<'a> {
             random: ranks.clone().map(|rank| Random::new(experiment.seed, rank.into())).collect(),
             next: vec![u64::MAX; nodes.len()],
             waiting: Wheel::with_room(64),
-            due: Events::default(),
+            due: FlitEvents::default(),
             created: 0,
             cycle: 0,
             arrived: vec![],
         };
         for rank in ranks.filter(|&rank| traffic.part(nodes[rank as usize], count) == own) {
             sources.schedule(rank, 0);
-            sources.waiting.push(sources.next[rank as usize], Event::Terminal(rank));
+            sources.waiting.push(sources.next[rank as usize], FlitEvent::Terminal(rank));
         }
         Ok((sources, window))
     }
@@ -110,15 +109,15 @@ impl<'a> Sources<'a> {
 
     /// Creates the next packet of a source, to be injected from `cycle` on.
     fn create(&mut self, rank: u32, cycle: u64) {
-        let Traffic { experiment, pattern, .. } = self.traffic;
+        let TrafficSetting { experiment, pattern, .. } = self.traffic;
         let created = self.next[rank as usize];
         let random = &mut self.random[rank as usize];
         let destination = pattern.destination(rank, self.traffic.ranks(), random);
         let coins = random.bits() >> COIN_SHIFT << COIN_SHIFT;
         self.schedule(rank, created + 1);
         self.created += 1;
-        let packet = Packet::new(destination, experiment.packet_flits, rank, coins, created);
-        self.network.offer(rank, Run { packet, count: 1 }, cycle);
+        let packet = FlitPacket::new(destination, experiment.packet_flits, rank, coins, created);
+        self.network.offer(rank, PacketRun { packet, count: 1 }, cycle);
     }
 
     /// Goes on by a cycle in which anything happens.
@@ -131,7 +130,8 @@ impl<'a> Sources<'a> {
             self.due = due;
         }
         self.network.advance(cycle);
-        let arrived = |&Packet { created, injected, hops, .. }: &Packet| Arrived { created, injected, cycle, hops };
+        let arrived =
+            |&FlitPacket { created, injected, hops, .. }: &FlitPacket| Arrived { created, injected, cycle, hops };
         self.arrived.extend(self.network.delivered.iter().map(arrived));
         for i in 0..self.network.departed.len() {
             let (rank, ..) = self.network.departed[i];
@@ -139,18 +139,18 @@ impl<'a> Sources<'a> {
             if next <= cycle {
                 self.create(rank, cycle + 1);
             } else {
-                self.waiting.push(next, Event::Terminal(rank));
+                self.waiting.push(next, FlitEvent::Terminal(rank));
             }
         }
     }
 }
 
 impl Part for Sources<'_> {
-    type Content = Crossing;
+    type Content = FlitCrossing;
 
     fn next_at(&self) -> u64 {
         let [source, network] = [self.waiting.next_cycle(), self.network.next_cycle()];
-        // Where packets are stuck all that could still happen is that more come. One of several parts waits for others.
+        // Where packets are stuck, new ones change nothing. One of several parts may still hear from others.
         if self.network.border.is_none() && network.is_none() && self.network.in_flight > 0 {
             return u64::MAX;
         }
@@ -166,11 +166,11 @@ impl Part for Sources<'_> {
         }
     }
 
-    fn left(&mut self) -> &mut [Vec<Parcel<Crossing>>] {
+    fn left(&mut self) -> &mut [Vec<Parcel<FlitCrossing>>] {
         self.network.left()
     }
 
-    fn accept(&mut self, parcel: Parcel<Crossing>) {
+    fn accept(&mut self, parcel: Parcel<FlitCrossing>) {
         self.network.accept(parcel);
     }
 

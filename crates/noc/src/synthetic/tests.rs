@@ -1,7 +1,7 @@
 //! Parts and threads change nothing.
 
 use super::Experiment;
-use crate::route::Kind;
+use crate::route::RoutingKind;
 use antiphon_base::error::Code;
 use antiphon_model::fabric::Fabric;
 use antiphon_model::system::{Allocator, Ejection, RouterModel, Switching};
@@ -50,7 +50,7 @@ proptest! {
         let fabric = Fabric::parse(FABRICS[fabric]).unwrap();
         let experiment = Experiment {
             traffic: if hotspot { "hotspot" } else { "uniform" }.into(),
-            routing: minimal.then_some(Kind::Minimal),
+            routing: minimal.then_some(RoutingKind::Minimal),
             router,
             packet_flits,
             link_cycles,
@@ -69,7 +69,7 @@ proptest! {
 #[test]
 fn a_deadlock_across_parts_is_named() {
     let mut experiment = Experiment { traffic: "tornado".into(), packet_flits: 16, ..Experiment::new(0.5) };
-    experiment.routing = Some(Kind::Minimal);
+    experiment.routing = Some(RoutingKind::Minimal);
     experiment.router = RouterModel { virtual_channels: 1, depth_flits: 1, ..RouterModel::textbook() };
     let ring = Fabric::parse("ring:8").unwrap();
     let error = experiment.run_in(4, &ring, 2, &mut |_| true).unwrap_err();

@@ -1,8 +1,8 @@
 //! How long to run, and what to measure: until latencies settle, until the mean is known well, or until it is clear that the
 //! network does not keep up.
 
-use super::sources::{Arrived, Sources, Traffic};
-use super::{Experiment, Latency, Measured};
+use super::sources::{Arrived, Sources, TrafficSetting};
+use super::{Experiment, Latency, MeasuredTraffic};
 use crate::capacity::capacity;
 use crate::measure::{BATCH_CYCLES, Measure};
 use crate::trend::{SAMPLES, Trend};
@@ -36,8 +36,8 @@ struct Window {
 }
 
 /// See the module.
-pub struct Trial<'a> {
-    traffic: &'a Traffic<'a>,
+pub struct TrafficTrial<'a> {
+    traffic: &'a TrafficSetting<'a>,
     parts: Parts<Sources<'a>>,
     threads: usize,
     /// See [`capacity`].
@@ -53,24 +53,24 @@ pub struct Trial<'a> {
     progress: &'a mut dyn FnMut(f64) -> bool,
 }
 
-impl<'a> Trial<'a> {
-    /// Sources and a network of which nothing has happened, in so many parts, on up to so many threads.
+impl<'a> TrafficTrial<'a> {
+    /// Sources and a network at their start, in so many parts, on up to so many threads.
     ///
     /// # Errors
-    /// As [`crate::Network::new`].
+    /// As [`crate::FlitNetwork::new`].
     pub fn new(
-        traffic: &'a Traffic<'a>,
+        traffic: &'a TrafficSetting<'a>,
         (parts, threads): (u32, usize),
         progress: &'a mut dyn FnMut(f64) -> bool,
     ) -> Result<Self> {
-        let Traffic { experiment, fabric, pattern, nodes, routes, .. } = traffic;
+        let TrafficSetting { experiment, fabric, pattern, nodes, routes, .. } = traffic;
         let (mut sources, mut window) = (vec![], ALONE_CYCLES);
         for own in 0..parts {
             let (part, cycles) = Sources::new(traffic, own, parts)?;
             sources.push(part);
             window = window.min(cycles);
         }
-        Ok(Trial {
+        Ok(TrafficTrial {
             traffic,
             parts: Parts::new(sources, window),
             threads,
@@ -88,39 +88,13 @@ impl<'a> Trial<'a> {
     ///
     /// # Errors
     /// As [`super::Experiment::run`].
-    pub fn run(mut self) -> Result<Measured> {
+    pub fn run(mut self) -> Result<MeasuredTraffic> {
         let (mut now, overload) = self.warm_up()?;
         let mut saturated = overload || self.is_beyond_capacity();
         let warm_up_cycles = now;
         self.measure = Measure::new(now);
         self.delivered = Measure::new(now);
-        let batches = |cycles: u64| cycles.div_ceil(BATCH_CYCLES).max(1) * BATCH_CYCLES;
-        let usual = if saturated { SATURATED_CYCLES } else { 20 * BATCH_CYCLES };
-        let mut cycles = self.traffic.experiment.cycles.map_or(usual, batches);
-        self.window = Window::default();
-        let (window, trend) = loop {
-            let end = now.max(warm_up_cycles + cycles);
-            self.measure.extend(end);
-            self.delivered.extend(end);
-            let trend = self.watch(&mut now, end, end)?;
-            cycles = now - warm_up_cycles;
-            let (end, window) = (now, self.window);
-            saturated |= self.is_behind(now);
-            // Packets created in time are awaited, under unchanged load.
-            while !saturated && !self.all_delivered(end) {
-                self.advance(now + BATCH_CYCLES, end)?;
-                now += BATCH_CYCLES;
-                saturated = self.is_behind(now) || now - end > (cycles + 100_000) * 4;
-            }
-            let (mean, ..) = self.measure.means(end);
-            saturated |= mean > self.limit();
-            let narrow = self.measure.half_width(end) <= PRECISION * mean;
-            let long = 2 * self.flit_hops() > MAX_FLIT_HOPS || 2 * cycles > LONG_CYCLES;
-            if saturated || narrow || long || self.traffic.experiment.cycles.is_some() {
-                break (window, trend);
-            }
-            cycles *= 2;
-        };
+        let (cycles, window, trend) = self.measure_long_enough(&mut now, &mut saturated)?;
         let end = warm_up_cycles + cycles;
         saturated = saturated || !self.keeps_up(trend, now, warm_up_cycles)?;
         // Some packets may be stuck while others still pass.
@@ -138,7 +112,7 @@ impl<'a> Trial<'a> {
         }
         let (mean, network, hops_mean) = measure.means(end);
         let half_width = measure.half_width(end);
-        Ok(Measured {
+        Ok(MeasuredTraffic {
             packet_latency_cycles: Latency {
                 mean,
                 half_width: (half_width.is_finite() && !saturated).then_some(half_width),
@@ -157,6 +131,39 @@ impl<'a> Trial<'a> {
             all_packets: [created, self.arrived],
             events,
         })
+    }
+
+    /// Measures from the present cycle on, until the mean is known well or the network is saturated. Gives the cycles
+    /// measured, the last window and the trend in it.
+    fn measure_long_enough(&mut self, now: &mut u64, saturated: &mut bool) -> Result<(u64, Window, Trend)> {
+        let start = *now;
+        let batches = |cycles: u64| cycles.div_ceil(BATCH_CYCLES).max(1) * BATCH_CYCLES;
+        let usual = if *saturated { SATURATED_CYCLES } else { 20 * BATCH_CYCLES };
+        let mut cycles = self.traffic.experiment.cycles.map_or(usual, batches);
+        self.window = Window::default();
+        loop {
+            let end = (*now).max(start + cycles);
+            self.measure.extend(end);
+            self.delivered.extend(end);
+            let trend = self.watch(now, end, end)?;
+            cycles = *now - start;
+            let (end, window) = (*now, self.window);
+            *saturated |= self.is_behind(*now);
+            // Packets created in time are awaited, under unchanged load.
+            while !*saturated && !self.all_delivered(end) {
+                self.advance(*now + BATCH_CYCLES, end)?;
+                *now += BATCH_CYCLES;
+                *saturated = self.is_behind(*now) || *now - end > (cycles + 100_000) * 4;
+            }
+            let (mean, ..) = self.measure.means(end);
+            *saturated |= mean > self.limit();
+            let narrow = self.measure.half_width(end) <= PRECISION * mean;
+            let long = 2 * self.flit_hops() > MAX_FLIT_HOPS || 2 * cycles > LONG_CYCLES;
+            if *saturated || narrow || long || self.traffic.experiment.cycles.is_some() {
+                return Ok((cycles, window, trend));
+            }
+            cycles *= 2;
+        }
     }
 
     /// Runs until latency and throughput change by less than 2 % from one window to the next, longer
@@ -233,7 +240,7 @@ impl<'a> Trial<'a> {
             if settled || much || length >= LONG_CYCLES || self.is_behind(now) {
                 return Ok(!trend.rises() && !self.is_behind(now));
             }
-            // What happens from here on is in no figure.
+            // Nothing from here on is in a figure.
             trend = self.watch(&mut now, start + 2 * length, start)?;
         }
     }
@@ -302,7 +309,7 @@ impl<'a> Trial<'a> {
     /// Runs the cycles up to `until`; the measurement ends at `end` for now.
     fn advance(&mut self, until: u64, end: u64) -> Result<()> {
         while self.reached < until {
-            // So that what has arrived takes little memory.
+            // In batches, so that the list of arrivals takes little memory.
             self.run_up_to(until.min(self.reached + BATCH_CYCLES), end)?;
         }
         Ok(())
@@ -341,7 +348,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// See [`crate::Network::deadlock`]; what is in parts is put together for that.
+    /// See [`crate::FlitNetwork::deadlock`]; the parts are put together for it.
     fn deadlock(&mut self) -> Option<String> {
         let mut parts = std::mem::replace(&mut self.parts, Parts::new(vec![], 1)).into_parts().into_iter();
         let mut first = parts.next()?.network;

@@ -5,7 +5,7 @@
 use crate::published::{Row, number, table};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::system::RouterModel;
-use antiphon_noc::synthetic::{Experiment, Measured};
+use antiphon_noc::synthetic::{Experiment, MeasuredTraffic};
 
 /// Rows at 95 % of the rate of saturation or more, where queues hardly come to rest: with the length
 /// and the seed of a run the latency changes by tens of percent (132 to 264 cycles in the first row).
@@ -53,7 +53,7 @@ fn check(change: impl Fn(&Row, &Fabric, Experiment) -> Experiment) {
         let (fabric, experiment) = experiment(row);
         let name = ["topology", "k", "num_vcs", "vc_buf_flits", "traffic", "packet_flits"].map(|c| row[c].as_str());
         let name = format!("{} rate {}", name.join(" "), row["offered_flits_per_node_cycle"]);
-        let ours: Measured = change(row, &fabric, experiment).run(&fabric, 1, &mut |_| true).unwrap();
+        let ours: MeasuredTraffic = change(row, &fabric, experiment).run(&fabric, 1, &mut |_| true).unwrap();
         assert_eq!(ours.stable, row["note"] != "unstable", "{name}: {ours:?}");
         if !ours.stable {
             println!("  {name:40} unstable");

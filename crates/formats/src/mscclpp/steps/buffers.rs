@@ -1,17 +1,18 @@
 //! Chunks that operations name, here and at other GPUs.
 
-use super::{Lowering, Range, Way, bad};
-use crate::msccl::{Buffer, Place};
-use crate::mscclpp::model::{Block as PlanBlock, Chunks, Gpu as PlanGpu, Operation};
+use super::{ChannelKind, ChunkRange, PlanLowering};
+use crate::bad;
+use crate::msccl::{Buffer, ChunkPlace};
+use crate::mscclpp::model::{PlanBlock, PlanChunks, PlanGpu, PlanOperation};
 use antiphon_base::error::Result;
 use antiphon_base::units::clip;
 
-impl Lowering<'_> {
-    pub(super) fn locals(&self, gpu: &PlanGpu, op: &Operation, list: &[Chunks]) -> Result<Vec<Range>> {
+impl PlanLowering<'_> {
+    pub(super) fn locals(&self, gpu: &PlanGpu, op: &PlanOperation, list: &[PlanChunks]) -> Result<Vec<ChunkRange>> {
         list.iter().map(|chunks| self.local(gpu, op, chunks)).collect()
     }
 
-    pub(super) fn local(&self, gpu: &PlanGpu, op: &Operation, chunks: &Chunks) -> Result<Range> {
+    pub(super) fn local(&self, gpu: &PlanGpu, op: &PlanOperation, chunks: &PlanChunks) -> Result<ChunkRange> {
         match chunks.kind.as_deref() {
             Some(kind) => self.chunks(gpu.id, kind, op, chunks),
             None => bad("expected a buffer of its own gpu, with a type"),
@@ -22,11 +23,11 @@ impl Lowering<'_> {
         &self,
         gpu: &PlanGpu,
         block: &PlanBlock,
-        op: &Operation,
-        list: &[Chunks],
-        way: Way,
-    ) -> Result<Vec<Range>> {
-        let remote = |chunks: &Chunks| {
+        op: &PlanOperation,
+        list: &[PlanChunks],
+        way: ChannelKind,
+    ) -> Result<Vec<ChunkRange>> {
+        let remote = |chunks: &PlanChunks| {
             let Some(id) = chunks.buffer_id else { return bad("expected a buffer of another gpu, with a buffer_id") };
             let own = block.remote_buffer_refs.iter().filter(|refs| refs.access_channel_type == way.name());
             let Some(&number) = own.flat_map(|refs| &refs.remote_buffer_ids).nth(id as usize) else {
@@ -43,9 +44,8 @@ impl Lowering<'_> {
         list.iter().map(remote).collect()
     }
 
-    pub(super) fn chunks(&self, gpu: u32, kind: &str, op: &Operation, chunks: &Chunks) -> Result<Range> {
-        let all = [Buffer::Input, Buffer::Output, Buffer::Scratch];
-        let Some(buffer) = all.into_iter().find(|buffer| buffer.letter() == kind) else {
+    pub(super) fn chunks(&self, gpu: u32, kind: &str, op: &PlanOperation, chunks: &PlanChunks) -> Result<ChunkRange> {
+        let Some(buffer) = Buffer::of_letter(kind) else {
             return bad(format!("buffer '{}', expected i, o or s", clip(kind)));
         };
         let scratch = self.plan.gpus[gpu as usize].scratch_chunks;
@@ -59,6 +59,6 @@ impl Lowering<'_> {
         let (part, of) = op.tbg_info.map_or((0, 1), |part| (part.tb_id, part.tbg_size));
         let count = chunks.size * self.parts / of;
         let offset = chunks.index * self.parts + part * count;
-        Ok(Range { gpu, place: Place { buffer, offset }, count })
+        Ok(ChunkRange { gpu, place: ChunkPlace { buffer, offset }, count })
     }
 }

@@ -1,13 +1,21 @@
 //! Channels, their two ends, and signals through them.
 
-use super::{Channels, Ends, Lowering, Shared, Way, Wire, bad, fail};
-use crate::mscclpp::model::{Block as PlanBlock, Plan};
+use super::{ChannelEnds, ChannelKind, PlanLowering, ThreadResource, Wire, WireEnds};
+use crate::mscclpp::model::{MscclppPlan, PlanBlock};
+use crate::{bad, fail};
 use antiphon_base::error::{Code, Result};
 use std::collections::HashMap;
 
-impl Lowering<'_> {
+impl PlanLowering<'_> {
     /// The number at its GPU of a channel of a thread block, through which a thread sends, or at which it waits.
-    pub(super) fn channel(&mut self, block: &PlanBlock, way: Way, id: u32, thread: usize, waits: bool) -> Result<u32> {
+    pub(super) fn channel(
+        &mut self,
+        block: &PlanBlock,
+        way: ChannelKind,
+        id: u32,
+        thread: usize,
+        waits: bool,
+    ) -> Result<u32> {
         let own = block.channels.iter().filter(|channels| channels.channel_type == way.name());
         let mut own = own.flat_map(|channels| &channels.channel_ids);
         let Some(&channel) = own.nth(id as usize) else {
@@ -26,28 +34,28 @@ impl Lowering<'_> {
             );
             return fail(Code::NotApplicable, what);
         }
-        self.used_by(Shared::Channel(way), channel, waits, thread)?;
+        self.used_by(ThreadResource::Channel(way), channel, waits, thread)?;
         Ok(channel)
     }
 
     /// The wire of a port channel, which must lead to a peer.
-    pub(super) fn port(&mut self, channel: u32, peer: u32) -> Result<Ends> {
-        let (connected, _) = self.channels[&(self.at.0, Way::Port)][channel as usize];
+    pub(super) fn port(&mut self, channel: u32, peer: u32) -> Result<WireEnds> {
+        let (connected, _) = self.channels[&(self.at.0, ChannelKind::Port)][channel as usize];
         if connected != peer {
             return bad(format!("port channel {channel} leads to gpu {connected}, the buffer is of gpu {peer}"));
         }
         Ok(self.wire(Wire::Port(channel), peer))
     }
 
-    pub(super) fn signal(&mut self, way: Way, channel: u32, relaxed: bool) -> Result<()> {
+    pub(super) fn signal(&mut self, way: ChannelKind, channel: u32, relaxed: bool) -> Result<()> {
         let (peer, other) = self.channels[&(self.at.0, way)][channel as usize];
         let Some(other) = other else {
             let what = format!("{} channel {channel} to gpu {peer} has no other end there that could wait", way.name());
             return fail(Code::NotProven, what);
         };
         let ends = match way {
-            Way::Memory => self.wire(Wire::Signal(channel), peer),
-            Way::Port => self.wire(Wire::Port(channel), peer),
+            ChannelKind::Memory => self.wire(Wire::Signal(channel), peer),
+            ChannelKind::Port => self.wire(Wire::Port(channel), peer),
         };
         let after = self.wait(None);
         let receipt = self.notify(ends, after);
@@ -56,9 +64,9 @@ impl Lowering<'_> {
     }
 
     /// Waits for all that has been put into a port channel.
-    pub(super) fn flush(&mut self, way: Way, channel: u32) -> Result<()> {
+    pub(super) fn flush(&mut self, way: ChannelKind, channel: u32) -> Result<()> {
         let (gpu, block, ..) = self.at;
-        if way != Way::Port {
+        if way != ChannelKind::Port {
             return bad("only port channels are flushed");
         }
         let Some(&ends) = self.wires.get(&(gpu, block, Wire::Port(channel))) else { return Ok(()) };
@@ -69,12 +77,12 @@ impl Lowering<'_> {
 }
 
 /// By GPU and kind: the peer of every channel, and which of its channels there is the other end.
-pub(super) fn ends(plan: &Plan) -> Result<Channels> {
-    let mut lists = Channels::new();
+pub(super) fn ends(plan: &MscclppPlan) -> Result<ChannelEnds> {
+    let mut lists = ChannelEnds::new();
     // By GPU, kind and peer: its channels in order.
-    let mut by_peer: HashMap<(u32, Way, u32), Vec<u32>> = HashMap::new();
+    let mut by_peer: HashMap<(u32, ChannelKind, u32), Vec<u32>> = HashMap::new();
     for gpu in &plan.gpus {
-        for way in Way::ALL {
+        for way in ChannelKind::ALL {
             let list = lists.entry((gpu.id, way)).or_default();
             let of_kind = gpu.channels.iter().filter(|channels| channels.channel_type == way.name());
             for &peer in of_kind.flat_map(|channels| &channels.connected_to) {

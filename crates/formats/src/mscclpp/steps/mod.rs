@@ -1,13 +1,14 @@
-//! A plan as steps of MSCCL, whose proof and way back to a schedule are used.
+//! A plan as steps of MSCCL, which are proven and raised to schedules there.
 //!
-//! What a thread block does itself are steps of a block of the same number. What it does to another GPU is done by a *wire*: a block
-//! beside it that sends, and one at the other GPU that receives and, for what is done when the operation is, sends an empty message
-//! back. A signal is an empty message; a wait is for its receipt. So a put lands when it is sent or later, and what may rest on
-//! it is only what comes after the signal, as in memory.
+//! A thread block's local operations are steps of a block of the same number. A *wire* does its operations on another
+//! GPU: a block beside it that sends, and one at the other GPU that receives. The latter sends an empty message back if
+//! the operation ends only with the receipt. A signal is an empty message, and a wait is for its receipt. So a put
+//! lands when it is sent or later, and only operations after the signal may rely on it, as in memory.
 //!
-//! Threads of a thread block meet at a `nop` or a barrier. What they do between two is done by *lanes*, blocks beside it too that begin
-//! where threads have met and are waited for where they meet again: one for each operation of all threads, and one for each thread
-//! that signals and waits. Packets are waited for chunk by chunk, so each chunk of an operation on packets is a lane of its own.
+//! Threads of a thread block meet at a `nop` or a barrier. *Lanes* do the operations between two meetings: blocks
+//! beside it that begin where threads have met and are waited for where they meet again. There is one for each
+//! operation of all threads, and one for each thread that signals and waits. Packets are waited for chunk by chunk, so
+//! each chunk of an operation on packets is a lane of its own.
 
 mod buffers;
 mod channels;
@@ -15,9 +16,12 @@ mod finish;
 mod operations;
 mod segments;
 
-use super::model::{Block as PlanBlock, Gpu as PlanGpu, Plan};
-use crate::msccl::{self, Action, Algo, Block, Buffer, Cells, Gpu, Graph, Names, Place, Step, Text};
-use antiphon_base::error::{Code, Error, Result, nearest};
+use super::model::{MscclppPlan, PlanBlock, PlanGpu};
+use crate::msccl::{
+    self, Algo, Buffer, Cells, ChunkPlace, MscclBlock, MscclGpu, MscclStep, Names, StepAction, StepGraph, Text,
+};
+use crate::{bad, fail};
+use antiphon_base::error::{Code, Result, nearest};
 use antiphon_base::units::{Bytes, clip};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind};
@@ -35,15 +39,15 @@ const MAX_STEPS: usize = 1 << 22;
 const MAX_PARTS: u32 = 64;
 
 /// A plan, and its steps.
-pub struct Steps {
+pub struct PlanSteps {
     algo: Algo,
     /// GPU, thread block and operation of every step, by GPU and block, with the name of the operation.
     origin: Vec<Vec<Vec<Origin>>>,
     operations: Vec<String>,
     /// Steps of a chunk.
     parts: u32,
-    /// By GPU: what a step waits for besides, which can deadlock too, but orders no data: relaxed signals, and that a thread does one
-    /// operation after the other.
+    /// By GPU: further waits of steps, which can deadlock but order no data: for relaxed signals, and for the operation
+    /// before of the same thread.
     loose: Vec<(u32, At, At)>,
     /// Whether there are packets.
     packets: bool,
@@ -58,17 +62,17 @@ type At = (u32, u32);
 /// Receipts of signals, and waits for them; those that are relaxed keep no order of memory.
 type Signals = (Vec<(At, bool)>, Vec<(At, bool)>);
 /// By GPU and kind: the peer of every channel, and its number at the peer.
-type Channels = HashMap<(u32, Way), Vec<(u32, Option<u32>)>>;
+type ChannelEnds = HashMap<(u32, ChannelKind), Vec<(u32, Option<u32>)>>;
 
-impl Steps {
-    /// The steps of a plan, with each chunk of packets by itself or all those of an operation together, as they are one message but order
-    /// more than they should. O(operations * chunks that they move as packets).
+impl PlanSteps {
+    /// The steps of a plan. Each chunk of packets is a message by itself, or all those of an operation are one
+    /// (`together`), which orders more than the plan does. O(operations * chunks that they move as packets).
     ///
     /// # Errors
     /// As [`super::read`]; [`Code::NotProven`] for signals, semaphores and barriers that do not match, and operations that need a `nop` between
     /// them; [`Code::Interrupted`].
-    pub fn of(plan: &Plan, together: bool, watch: Watch) -> Result<Steps> {
-        let mut lowering = Lowering::new(plan, together)?;
+    pub fn of(plan: &MscclppPlan, together: bool, watch: Watch) -> Result<PlanSteps> {
+        let mut lowering = PlanLowering::new(plan, together)?;
         for (at, gpu) in plan.gpus.iter().enumerate() {
             for block in &gpu.threadblocks {
                 watch.step(at, plan.gpus.len())?;
@@ -98,10 +102,10 @@ impl Steps {
             for &(gpu, step, after) in &self.loose {
                 algo.gpus[gpu as usize].blocks[step.0 as usize].steps[step.1 as usize].after = Some(after);
             }
-            let graph = Graph::new(&algo, Some(self), watch)?;
+            let graph = StepGraph::new(&algo, Some(self), watch)?;
             graph.order(None).map_err(|cycle| graph.deadlock(&cycle))?;
         }
-        msccl::check(&Graph::new(&self.algo, Some(self), watch)?)?;
+        msccl::check(&StepGraph::new(&self.algo, Some(self), watch)?)?;
         Ok(())
     }
 
@@ -110,11 +114,11 @@ impl Steps {
     /// # Errors
     /// As [`msccl::raise`].
     pub fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
-        msccl::raise_graph(&Graph::new(&self.algo, Some(self), watch)?, fabric, bytes, placement)
+        msccl::raise_graph(&StepGraph::new(&self.algo, Some(self), watch)?, fabric, bytes, placement)
     }
 }
 
-impl Names for Steps {
+impl Names for PlanSteps {
     fn step(&self, gpu: u32, block: u32, step: u32) -> String {
         let (gpu, block, at, name, _) = self.origin[gpu as usize][block as usize][step as usize];
         place(gpu, block, at, &self.operations[name as usize])
@@ -146,46 +150,38 @@ fn place(gpu: u32, block: u32, at: u32, name: &str) -> String {
     format!("gpu {gpu} thread block {block} operation {at} ({name})")
 }
 
-fn fail<T>(code: Code, what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(code, what))
-}
-
-fn bad<T>(what: impl AsRef<str>) -> Result<T> {
-    fail(Code::BadFile, what)
-}
-
 /// A kind of channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Way {
+enum ChannelKind {
     Memory,
     Port,
 }
 
-impl Way {
-    const ALL: [Way; 2] = [Way::Memory, Way::Port];
+impl ChannelKind {
+    const ALL: [ChannelKind; 2] = [ChannelKind::Memory, ChannelKind::Port];
 
     fn name(self) -> &'static str {
         match self {
-            Way::Memory => "memory",
-            Way::Port => "port",
+            ChannelKind::Memory => "memory",
+            ChannelKind::Port => "port",
         }
     }
 }
 
-/// What goes one way from a thread block, in order.
+/// Operations of a thread block that go one way, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Wire {
-    /// What it stores and loads itself, with a peer.
+    /// Its own stores to and loads from a peer.
     Memory(u32),
     /// Signals of a channel in memory.
     Signal(u32),
-    /// All that goes by a channel of a port.
+    /// All operations by a port channel.
     Port(u32),
 }
 
 /// Where a wire begins and ends.
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct WireEnds {
     here: u32,
     peer: u32,
     there: u32,
@@ -193,23 +189,23 @@ struct Ends {
 
 /// Chunks of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Range {
+struct ChunkRange {
     gpu: u32,
-    place: Place,
+    place: ChunkPlace,
     count: u32,
 }
 
-impl Range {
+impl ChunkRange {
     /// Some of its chunks, by a first one and a number.
-    fn part(&self, first: u32, count: u32) -> Range {
-        let place = Place { offset: self.place.offset + first, ..self.place };
-        Range { place, count, ..*self }
+    fn part(&self, first: u32, count: u32) -> ChunkRange {
+        let place = ChunkPlace { offset: self.place.offset + first, ..self.place };
+        ChunkRange { place, count, ..*self }
     }
 }
 
-/// What threads of a thread block do between two meetings.
+/// The work of a thread block between two meetings of its threads.
 #[derive(Default)]
-struct Segment {
+struct ThreadSegment {
     /// Where they met.
     start: Option<At>,
     /// The lanes used since, and how many of them are of all threads.
@@ -220,17 +216,17 @@ struct Segment {
     /// Lanes of single threads that have done something since then, or before.
     threads: Vec<u32>,
     /// By kind, number and way: the thread that uses a channel or semaphore, and its operation.
-    users: HashMap<(Shared, u32, bool), (usize, u32)>,
+    users: HashMap<(ThreadResource, u32, bool), (usize, u32)>,
 }
 
-/// What a thread uses alone.
+/// A resource that one thread uses alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Shared {
-    Channel(Way),
+enum ThreadResource {
+    Channel(ChannelKind),
     Semaphore,
 }
 
-/// Who meets at a barrier.
+/// The thread blocks that meet at a barrier.
 #[derive(Default)]
 struct Barrier {
     blocks: u32,
@@ -238,16 +234,16 @@ struct Barrier {
     times: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
-/// Who releases a semaphore and who acquires it.
+/// The steps that release a semaphore and that acquire it.
 #[derive(Default)]
-struct Uses {
+struct SemaphoreUses {
     releases: Vec<At>,
     acquires: Vec<At>,
 }
 
 /// Reading a plan.
-struct Lowering<'a> {
-    plan: &'a Plan,
+struct PlanLowering<'a> {
+    plan: &'a MscclppPlan,
     /// Parts of a chunk.
     parts: u32,
     algo: Algo,
@@ -260,21 +256,21 @@ struct Lowering<'a> {
     at: Origin,
     /// Whether chunks of packets go together.
     together: bool,
-    segment: Segment,
+    segment: ThreadSegment,
     /// The block that does steps now, and those that do them for the thread block: lanes of all threads, and of single ones.
     lane: u32,
     lanes: [Vec<u32>; 2],
     /// How often threads of the thread block have met.
     met: u32,
     /// By GPU and kind: peer of every channel, and its number at the peer.
-    channels: Channels,
-    wires: HashMap<(u32, u32, Wire), Ends>,
+    channels: ChannelEnds,
+    wires: HashMap<(u32, u32, Wire), WireEnds>,
     /// By GPU, kind, number and whether it waits: the thread block that uses a channel.
-    users: HashMap<(u32, Way, u32, bool), u32>,
+    users: HashMap<(u32, ChannelKind, u32, bool), u32>,
     /// By GPU, kind and number of a channel: receipts of signals, and waits for them.
-    signals: BTreeMap<(u32, Way, u32), Signals>,
+    signals: BTreeMap<(u32, ChannelKind, u32), Signals>,
     barriers: BTreeMap<(u32, u32), Barrier>,
-    semaphores: BTreeMap<(u32, u32), Uses>,
+    semaphores: BTreeMap<(u32, u32), SemaphoreUses>,
     /// By cell: who writes it as a packet, and who reads it so.
     packets: HashMap<usize, At>,
     readers: Vec<(u32, usize, At)>,
@@ -284,106 +280,14 @@ struct Lowering<'a> {
     messages: u64,
 }
 
-const UNUSED: Place = Place { buffer: Buffer::Input, offset: 0 };
+const UNUSED: ChunkPlace = ChunkPlace { buffer: Buffer::Input, offset: 0 };
 
-impl<'a> Lowering<'a> {
-    fn new(plan: &'a Plan, together: bool) -> Result<Self> {
-        let ranks = plan.gpus.len();
-        if !(2..=MAX_RANKS).contains(&ranks) {
-            return bad(format!("{ranks} gpus, expected 2 to {MAX_RANKS}"));
-        }
-        let Some(kind) = msccl::kind_of(&plan.collective) else {
-            let names = Kind::ALL.map(|kind| kind.name().replace('-', ""));
-            let near = nearest(&plan.collective, names.iter().map(String::as_str));
-            return bad(format!("collective is '{}'{near}; known: {}", clip(&plan.collective), names.join(", ")));
-        };
-        if !["Simple", "LL"].contains(&&plan.protocol[..]) {
-            return bad(format!("protocol is '{}', expected Simple or LL", clip(&plan.protocol)));
-        }
-        let mut parts = 1u32;
-        for op in plan.gpus.iter().flat_map(|gpu| &gpu.threadblocks).flat_map(|block| &block.ops) {
-            let size = op.tbg_info.map_or(1, |part| part.tbg_size).max(1);
-            let (mut a, mut b) = (parts, size);
-            while b > 0 {
-                (a, b) = (b, a % b);
-            }
-            parts = (parts / a).saturating_mul(size);
-            if parts > MAX_PARTS {
-                let what = format!("thread blocks share chunks in {parts} parts, at most {MAX_PARTS} are followed");
-                return fail(Code::TooLarge, what);
-            }
-        }
-        let first = &plan.gpus[0];
-        let chunks = if kind == Kind::AllGather { first.output_chunks } else { first.input_chunks };
-        if !(1..=MAX_CHUNKS / parts).contains(&chunks) {
-            return bad(format!("{chunks} chunks, expected 1 to {}", MAX_CHUNKS / parts));
-        }
-        if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll)
-            && !chunks.is_multiple_of(ranks as u32)
-        {
-            return bad(format!("{chunks} chunks are no whole number for each of {ranks} ranks"));
-        }
-        let mut gpus = vec![];
-        for (id, gpu) in (0..).zip(&plan.gpus) {
-            let place = format!("gpu {id}");
-            if gpu.id != id {
-                return bad(format!("{place} has id {}; ids are in order from 0", gpu.id));
-            }
-            let size = |buffer| msccl::buffer_size(kind, chunks, ranks as u32, buffer).unwrap_or(0);
-            let (input, output) = (size(Buffer::Input), size(Buffer::Output));
-            for (what, found, size) in [("input", gpu.input_chunks, input), ("output", gpu.output_chunks, output)] {
-                // In place one of the two may not be spoken of.
-                if found != size && !(plan.inplace && found == 0) {
-                    return bad(format!("{place} has {found} {what}_chunks, expected {size} for {}", kind.name()));
-                }
-            }
-            if gpu.scratch_chunks > MAX_CHUNKS / parts {
-                return bad(format!(
-                    "{place} has {} scratch_chunks, at most {}",
-                    gpu.scratch_chunks,
-                    MAX_CHUNKS / parts
-                ));
-            }
-            if plan.reuse_resources && gpu.scratch_chunks > 0 {
-                let what = "reuse_resources: scratch that is smaller than its chunks is not followed by the proof";
-                return fail(Code::NotApplicable, what);
-            }
-            for (at, block) in gpu.threadblocks.iter().enumerate() {
-                if block.id as usize != at {
-                    return bad(format!("{place}: thread block {at} has id {}; ids are in order from 0", block.id));
-                }
-                if block.ops.len() > MAX_OPERATIONS {
-                    let (many, most) = (block.ops.len(), MAX_OPERATIONS);
-                    return fail(
-                        Code::TooLarge,
-                        format!("{place} thread block {at} has {many} operations, at most {most}"),
-                    );
-                }
-            }
-            let blocks = vec![Block::default(); gpu.threadblocks.len()];
-            gpus.push(Gpu {
-                input: input * parts,
-                output: output * parts,
-                scratch: gpu.scratch_chunks * parts,
-                blocks,
-            });
-        }
-        let algo = Algo {
-            name: plan.name.clone(),
-            proto: plan.protocol.clone(),
-            channels: 1,
-            chunks: chunks * parts,
-            kind,
-            in_place: plan.inplace,
-            out_of_place: !plan.inplace,
-            min_bytes: plan.min_message_size,
-            max_bytes: plan.max_message_size,
-            text: Text::default(),
-            gpus,
-        };
+impl<'a> PlanLowering<'a> {
+    fn new(plan: &'a MscclppPlan, together: bool) -> Result<Self> {
+        let (parts, algo) = empty_program(plan)?;
         let origin = plan.gpus.iter().map(|gpu| vec![vec![]; gpu.threadblocks.len()]).collect();
         let cells = algo.cells(plan.inplace);
-        Ok(Lowering {
+        Ok(PlanLowering {
             plan,
             parts,
             cells,
@@ -394,7 +298,7 @@ impl<'a> Lowering<'a> {
             steps: 0,
             at: (0, 0, 0, 0, 0),
             together,
-            segment: Segment::default(),
+            segment: ThreadSegment::default(),
             lane: 0,
             lanes: [vec![], vec![]],
             met: 0,
@@ -407,13 +311,13 @@ impl<'a> Lowering<'a> {
             packets: HashMap::new(),
             readers: vec![],
             loose: vec![],
-            scratch: vec![[false; 2]; ranks],
+            scratch: vec![[false; 2]; plan.gpus.len()],
             messages: 0,
         })
     }
 
     fn block(&mut self, gpu: &PlanGpu, block: &PlanBlock) -> Result<()> {
-        (self.segment, self.lane, self.lanes) = (Segment::default(), block.id, [vec![], vec![]]);
+        (self.segment, self.lane, self.lanes) = (ThreadSegment::default(), block.id, [vec![], vec![]]);
         self.met = 0;
         for (at, op) in (0..).zip(&block.ops) {
             let next = self.operations.len() as u32;
@@ -424,7 +328,7 @@ impl<'a> Lowering<'a> {
             self.at = (gpu.id, block.id, at, name, self.met);
             self.operation(gpu, block, op).map_err(|error| {
                 let here = place(gpu.id, block.id, at, &clip(&op.name));
-                // What is unordered names both operations.
+                // A race names both operations itself.
                 if error.message.starts_with("race: ") { error } else { error.at(here) }
             })?;
         }
@@ -432,10 +336,18 @@ impl<'a> Lowering<'a> {
     }
 
     /// Adds a step to a block of a GPU.
-    fn add(&mut self, gpu: u32, block: u32, action: Action, ends: (Place, Place), count: u32, after: Option<At>) -> At {
+    fn add(
+        &mut self,
+        gpu: u32,
+        block: u32,
+        action: StepAction,
+        ends: (ChunkPlace, ChunkPlace),
+        count: u32,
+        after: Option<At>,
+    ) -> At {
         let (src, dst) = ends;
         let steps = &mut self.algo.gpus[gpu as usize].blocks[block as usize].steps;
-        steps.push(Step { action, src, dst, count, after, awaited: true });
+        steps.push(MscclStep { action, src, dst, count, after, awaited: true });
         let at = (block, steps.len() as u32 - 1);
         self.origin[gpu as usize][block as usize].push(self.at);
         self.steps += 1;
@@ -444,7 +356,7 @@ impl<'a> Lowering<'a> {
 
     /// A step of the lane at hand that only waits.
     fn wait(&mut self, after: Option<At>) -> At {
-        self.add(self.at.0, self.lane, Action::Nop, (UNUSED, UNUSED), 0, after)
+        self.add(self.at.0, self.lane, StepAction::Nop, (UNUSED, UNUSED), 0, after)
     }
 
     /// A step of the lane at hand that waits for something that orders no data.
@@ -453,11 +365,11 @@ impl<'a> Lowering<'a> {
         self.loose.push((self.at.0, step, after));
     }
 
-    fn own(&mut self, action: Action, src: Range, dst: Range) -> At {
+    fn own(&mut self, action: StepAction, src: ChunkRange, dst: ChunkRange) -> At {
         self.add(self.at.0, self.lane, action, (src.place, dst.place), dst.count, None)
     }
 
-    fn new_block(&mut self, gpu: u32, block: Block) -> u32 {
+    fn new_block(&mut self, gpu: u32, block: MscclBlock) -> u32 {
         let blocks = &mut self.algo.gpus[gpu as usize].blocks;
         blocks.push(block);
         self.origin[gpu as usize].push(vec![]);
@@ -468,42 +380,42 @@ impl<'a> Lowering<'a> {
         (lane, self.algo.gpus[self.at.0 as usize].blocks[lane as usize].steps.len() as u32 - 1)
     }
 
-    fn wire(&mut self, wire: Wire, peer: u32) -> Ends {
+    fn wire(&mut self, wire: Wire, peer: u32) -> WireEnds {
         let (gpu, block, ..) = self.at;
-        // What a channel sends is in order, whoever sends it.
+        // A channel keeps the order of all its sends, of whichever lane.
         let key = (gpu, if matches!(wire, Wire::Memory(_)) { self.lane } else { block }, wire);
         if let Some(&ends) = self.wires.get(&key) {
             return ends;
         }
         let channel = self.wires.len() as u32;
-        let end = |peer: u32| Block { send: Some(peer), recv: Some(peer), channel, steps: vec![] };
-        let ends = Ends { here: self.new_block(gpu, end(peer)), peer, there: self.new_block(peer, end(gpu)) };
+        let end = |peer: u32| MscclBlock { send: Some(peer), recv: Some(peer), channel, steps: vec![] };
+        let ends = WireEnds { here: self.new_block(gpu, end(peer)), peer, there: self.new_block(peer, end(gpu)) };
         self.wires.insert(key, ends);
         ends
     }
 
     /// An empty message there, for all that came before; gives its receipt.
-    fn notify(&mut self, ends: Ends, after: At) -> At {
+    fn notify(&mut self, ends: WireEnds, after: At) -> At {
         let gpu = self.at.0;
-        self.add(gpu, ends.here, Action::Send, (UNUSED, UNUSED), 0, Some(after));
-        self.add(ends.peer, ends.there, Action::Receive, (UNUSED, UNUSED), 0, None)
+        self.add(gpu, ends.here, StepAction::Send, (UNUSED, UNUSED), 0, Some(after));
+        self.add(ends.peer, ends.there, StepAction::Receive, (UNUSED, UNUSED), 0, None)
     }
 
     /// An empty message back, for all that came before; gives its receipt.
-    fn acknowledge(&mut self, ends: Ends) -> At {
-        self.add(ends.peer, ends.there, Action::Send, (UNUSED, UNUSED), 0, None);
-        self.add(self.at.0, ends.here, Action::Receive, (UNUSED, UNUSED), 0, None)
+    fn acknowledge(&mut self, ends: WireEnds) -> At {
+        self.add(ends.peer, ends.there, StepAction::Send, (UNUSED, UNUSED), 0, None);
+        self.add(self.at.0, ends.here, StepAction::Receive, (UNUSED, UNUSED), 0, None)
     }
 
     /// Data there; gives the steps that read and that write them.
-    fn store(&mut self, ends: Ends, src: Range, dst: Range) -> (At, At) {
+    fn store(&mut self, ends: WireEnds, src: ChunkRange, dst: ChunkRange) -> (At, At) {
         let after = self.wait(None);
-        let read = self.add(self.at.0, ends.here, Action::Send, (src.place, UNUSED), src.count, Some(after));
-        (read, self.add(ends.peer, ends.there, Action::Receive, (UNUSED, dst.place), dst.count, None))
+        let read = self.add(self.at.0, ends.here, StepAction::Send, (src.place, UNUSED), src.count, Some(after));
+        (read, self.add(ends.peer, ends.there, StepAction::Receive, (UNUSED, dst.place), dst.count, None))
     }
 
     /// Stores to a peer's memory, which is done when the operation is.
-    fn put(&mut self, src: Range, dst: Range) {
+    fn put(&mut self, src: ChunkRange, dst: ChunkRange) {
         let ends = self.wire(Wire::Memory(dst.gpu), dst.gpu);
         self.store(ends, src, dst);
         let done = self.acknowledge(ends);
@@ -511,27 +423,122 @@ impl<'a> Lowering<'a> {
     }
 
     /// Loads from a peer's memory, and adds `added`, if anything.
-    fn get(&mut self, src: Range, added: Option<Range>, dst: Range) {
+    fn get(&mut self, src: ChunkRange, added: Option<ChunkRange>, dst: ChunkRange) {
         let ends = self.wire(Wire::Memory(src.gpu), src.gpu);
         let after = self.wait(None);
         self.notify(ends, after);
-        self.add(ends.peer, ends.there, Action::Send, (src.place, UNUSED), src.count, None);
-        let action = if added.is_some() { Action::ReceiveReduceCopy } else { Action::Receive };
+        self.add(ends.peer, ends.there, StepAction::Send, (src.place, UNUSED), src.count, None);
+        let action = if added.is_some() { StepAction::ReceiveReduceCopy } else { StepAction::Receive };
         let places = (added.map_or(UNUSED, |range| range.place), dst.place);
         let done = self.add(self.at.0, ends.here, action, places, dst.count, None);
         self.wait(Some(done));
     }
 
     /// Adds local ranges up.
-    fn sum(&mut self, srcs: &[Range], dst: Range) {
+    fn sum(&mut self, srcs: &[ChunkRange], dst: ChunkRange) {
         let base = srcs.iter().position(|src| *src == dst);
         if base.is_none() {
-            self.own(Action::Copy, srcs[0], dst);
+            self.own(StepAction::Copy, srcs[0], dst);
         }
         for (at, &src) in srcs.iter().enumerate() {
             if at != base.unwrap_or(0) {
-                self.own(Action::Reduce, src, dst);
+                self.own(StepAction::Reduce, src, dst);
             }
         }
     }
+}
+
+/// Parts of a chunk, and the program of a plan with blocks that have no steps yet.
+fn empty_program(plan: &MscclppPlan) -> Result<(u32, Algo)> {
+    let ranks = plan.gpus.len();
+    if !(2..=MAX_RANKS).contains(&ranks) {
+        return bad(format!("{ranks} gpus, expected 2 to {MAX_RANKS}"));
+    }
+    let Some(kind) = msccl::kind_of(&plan.collective) else {
+        let names = Kind::ALL.map(|kind| kind.name().replace('-', ""));
+        let near = nearest(&plan.collective, names.iter().map(String::as_str));
+        return bad(format!("collective is '{}'{near}; known: {}", clip(&plan.collective), names.join(", ")));
+    };
+    if !["Simple", "LL"].contains(&&plan.protocol[..]) {
+        return bad(format!("protocol is '{}', expected Simple or LL", clip(&plan.protocol)));
+    }
+    let parts = parts_of(plan)?;
+    let first = &plan.gpus[0];
+    let chunks = if kind == Kind::AllGather { first.output_chunks } else { first.input_chunks };
+    if !(1..=MAX_CHUNKS / parts).contains(&chunks) {
+        return bad(format!("{chunks} chunks, expected 1 to {}", MAX_CHUNKS / parts));
+    }
+    if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) && !chunks.is_multiple_of(ranks as u32) {
+        return bad(format!("{chunks} chunks are no whole number for each of {ranks} ranks"));
+    }
+    let size = |buffer| msccl::buffer_size(kind, chunks, ranks as u32, buffer).unwrap_or(0);
+    let (input, output) = (size(Buffer::Input), size(Buffer::Output));
+    let gpu = |(id, gpu): (u32, &PlanGpu)| {
+        check_gpu(plan, id, gpu, parts)?;
+        for (what, found, size) in [("input", gpu.input_chunks, input), ("output", gpu.output_chunks, output)] {
+            // In place one of the two may not be spoken of.
+            if found != size && !(plan.inplace && found == 0) {
+                return bad(format!("gpu {id} has {found} {what}_chunks, expected {size} for {}", kind.name()));
+            }
+        }
+        let blocks = vec![MscclBlock::default(); gpu.threadblocks.len()];
+        Ok(MscclGpu { input: input * parts, output: output * parts, scratch: gpu.scratch_chunks * parts, blocks })
+    };
+    let algo = Algo {
+        name: plan.name.clone(),
+        proto: plan.protocol.clone(),
+        channels: 1,
+        chunks: chunks * parts,
+        kind,
+        in_place: plan.inplace,
+        out_of_place: !plan.inplace,
+        min_bytes: plan.min_message_size,
+        max_bytes: plan.max_message_size,
+        text: Text::default(),
+        gpus: (0..).zip(&plan.gpus).map(gpu).collect::<Result<_>>()?,
+    };
+    Ok((parts, algo))
+}
+
+/// Parts that chunks are cut into, so that each thread block's share is a whole number of them.
+fn parts_of(plan: &MscclppPlan) -> Result<u32> {
+    let mut parts = 1u32;
+    for op in plan.gpus.iter().flat_map(|gpu| &gpu.threadblocks).flat_map(|block| &block.ops) {
+        let size = op.tbg_info.map_or(1, |part| part.tbg_size).max(1);
+        let (mut a, mut b) = (parts, size);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        parts = (parts / a).saturating_mul(size);
+        if parts > MAX_PARTS {
+            let what = format!("thread blocks share chunks in {parts} parts, at most {MAX_PARTS} are followed");
+            return fail(Code::TooLarge, what);
+        }
+    }
+    Ok(parts)
+}
+
+/// Checks ids and sizes of a GPU.
+fn check_gpu(plan: &MscclppPlan, id: u32, gpu: &PlanGpu, parts: u32) -> Result<()> {
+    let (place, most) = (format!("gpu {id}"), MAX_CHUNKS / parts);
+    if gpu.id != id {
+        return bad(format!("{place} has id {}; ids are in order from 0", gpu.id));
+    }
+    if gpu.scratch_chunks > most {
+        return bad(format!("{place} has {} scratch_chunks, at most {most}", gpu.scratch_chunks));
+    }
+    if plan.reuse_resources && gpu.scratch_chunks > 0 {
+        let what = "reuse_resources: scratch that is smaller than its chunks is not followed by the proof";
+        return fail(Code::NotApplicable, what);
+    }
+    for (at, block) in gpu.threadblocks.iter().enumerate() {
+        if block.id as usize != at {
+            return bad(format!("{place}: thread block {at} has id {}; ids are in order from 0", block.id));
+        }
+        if block.ops.len() > MAX_OPERATIONS {
+            let (many, most) = (block.ops.len(), MAX_OPERATIONS);
+            return fail(Code::TooLarge, format!("{place} thread block {at} has {many} operations, at most {most}"));
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,8 @@
-//! What threads of a block do between two meetings, and what lies where.
+//! Work of threads between two meetings, and checks of the places that it uses.
 
-use super::{At, Lowering, MAX_STEPS, Range, Segment, Shared, bad, chunk_name, fail, place};
-use crate::msccl::{Block, Buffer};
+use super::{At, ChunkRange, MAX_STEPS, PlanLowering, ThreadResource, ThreadSegment, chunk_name, place};
+use crate::msccl::{Buffer, MscclBlock};
+use crate::{bad, fail};
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::clip;
 
@@ -9,12 +10,17 @@ use antiphon_base::units::clip;
 const SHARED: usize = 0;
 const SINGLE: usize = 1;
 
-impl Lowering<'_> {
-    /// Begins what all threads do, each a part of it that only it knows.
-    pub(super) fn begin(&mut self) -> Result<()> {
-        if self.steps > MAX_STEPS {
-            return fail(Code::TooLarge, format!("more than {MAX_STEPS} steps"));
+impl PlanLowering<'_> {
+    pub(super) fn check_steps(&self) -> Result<()> {
+        match self.steps > MAX_STEPS {
+            true => fail(Code::TooLarge, format!("more than {MAX_STEPS} steps")),
+            false => Ok(()),
         }
+    }
+
+    /// Begins an operation of all threads, each of which does an unknown part of it.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        self.check_steps()?;
         let number = self.segment.shared;
         self.segment.shared += 1;
         let before = self.segment.last;
@@ -26,7 +32,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Begins what a thread does alone.
+    /// Begins an operation of a single thread.
     pub(super) fn begin_alone(&mut self, thread: usize) {
         self.enter(SINGLE, thread);
         if !self.segment.threads.contains(&self.lane) {
@@ -39,7 +45,7 @@ impl Lowering<'_> {
 
     fn enter(&mut self, kind: usize, number: usize) {
         while self.lanes[kind].len() <= number {
-            let lane = self.new_block(self.at.0, Block::default());
+            let lane = self.new_block(self.at.0, MscclBlock::default());
             self.lanes[kind].push(lane);
         }
         self.lane = self.lanes[kind][number];
@@ -51,7 +57,7 @@ impl Lowering<'_> {
 
     /// All threads meet.
     pub(super) fn meet(&mut self) {
-        let Segment { mut start, lanes, .. } = std::mem::take(&mut self.segment);
+        let ThreadSegment { mut start, lanes, .. } = std::mem::take(&mut self.segment);
         self.lane = self.at.1;
         self.met += 1;
         for lane in lanes {
@@ -60,8 +66,8 @@ impl Lowering<'_> {
         self.segment.start = start;
     }
 
-    /// Notes which thread uses something, since what several do at once is in no order.
-    pub(super) fn used_by(&mut self, what: Shared, id: u32, waits: bool, thread: usize) -> Result<()> {
+    /// Notes the thread that uses a resource, since operations of several threads are in no order.
+    pub(super) fn used_by(&mut self, what: ThreadResource, id: u32, waits: bool, thread: usize) -> Result<()> {
         let (gpu, block, at, name, _) = self.at;
         let (user, other) = *self.segment.users.entry((what, id, waits)).or_insert((thread, at));
         if user == thread {
@@ -73,26 +79,26 @@ impl Lowering<'_> {
             place(gpu, block, at, &self.operations[name as usize]),
         );
         let what = match what {
-            Shared::Channel(way) => format!("{} channel", way.name()),
-            Shared::Semaphore => "semaphore".into(),
+            ThreadResource::Channel(way) => format!("{} channel", way.name()),
+            ThreadResource::Semaphore => "semaphore".into(),
         };
         let why = "have no nop between them, so threads may do both at once";
         fail(Code::NotProven, format!("race: {first} and {second} use {what} {id} by different threads and {why}"))
     }
 
-    /// Chunks of so many that packets tell apart, each a first one and a number, or all.
+    /// The parts of so many chunks that packets tell apart, each by its first chunk and their number.
     pub(super) fn pieces(&self, count: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
         let size = if self.together { count } else { 1 };
         (0..count).step_by(size.max(1) as usize).map(move |first| (first, size))
     }
 
-    pub(super) fn range(&self, range: &Range) -> (usize, usize) {
+    pub(super) fn range(&self, range: &ChunkRange) -> (usize, usize) {
         let first = self.cells.of(range.gpu, range.place);
         (first, first + range.count as usize)
     }
 
     /// Notes where scratch has plain data.
-    pub(super) fn plain(&mut self, ranges: &[Range]) -> Result<()> {
+    pub(super) fn plain(&mut self, ranges: &[ChunkRange]) -> Result<()> {
         let mut scratch = ranges.iter().filter(|range| range.place.buffer == Buffer::Scratch);
         scratch.try_for_each(|range| self.of_scratch(range.gpu, false))
     }
@@ -111,9 +117,9 @@ impl Lowering<'_> {
     }
 
     /// Refuses sums into what overlaps a part of a term.
-    pub(super) fn apart(&self, dst: Range, others: &[Range]) -> Result<()> {
+    pub(super) fn apart(&self, dst: ChunkRange, others: &[ChunkRange]) -> Result<()> {
         let (first, end) = self.range(&dst);
-        let overlaps = |other: &&Range| {
+        let overlaps = |other: &&ChunkRange| {
             let (start, stop) = self.range(other);
             (start, stop) != (first, end) && start < end && first < stop
         };
@@ -124,14 +130,14 @@ impl Lowering<'_> {
     }
 
     /// Refuses packets elsewhere than in scratch.
-    pub(super) fn of_packets(&mut self, range: Range) -> Result<()> {
+    pub(super) fn of_packets(&mut self, range: ChunkRange) -> Result<()> {
         match range.place.buffer {
             Buffer::Scratch => self.of_scratch(range.gpu, true),
             _ => bad("packets lie in scratch"),
         }
     }
 
-    pub(super) fn packets_at(&mut self, range: Range, step: At) -> Result<()> {
+    pub(super) fn packets_at(&mut self, range: ChunkRange, step: At) -> Result<()> {
         self.of_packets(range)?;
         let (first, end) = self.range(&range);
         for cell in first..end {
@@ -144,7 +150,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn read_packets(&mut self, range: Range) -> Result<()> {
+    pub(super) fn read_packets(&mut self, range: ChunkRange) -> Result<()> {
         self.of_packets(range)?;
         let (first, end) = self.range(&range);
         for cell in first..end {

@@ -1,11 +1,14 @@
 //! Small MSCCL files written by hand: what each step does, what is refused and in which words.
 
 use super::machine::{Turn, run};
+use super::msccl::transfers;
 use crate::timed::simulate;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::watch::Watch;
-use antiphon_formats::msccl::{self, Action, Algo, Block, Buffer, CONSUMERS, Gpu, Place, Step, consumer};
-use antiphon_formats::{Format, of_text};
+use antiphon_formats::msccl::{
+    self, Algo, Buffer, CONSUMERS, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, consumer,
+};
+use antiphon_formats::{FileFormat, of_text};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::{Op, Schedule};
@@ -81,13 +84,6 @@ fn proven(text: &str) -> (Algo, Schedule) {
 
 fn refused(text: &str) -> Error {
     msccl::read(text, Watch::default()).and_then(|algo| msccl::prove(&algo, Watch::default())).unwrap_err()
-}
-
-/// Transfers as (from, to, op).
-fn transfers(schedule: &Schedule) -> Vec<(u32, u32, Op)> {
-    let mut list: Vec<_> = schedule.transfers.iter().map(|t| (t.from, t.to, t.op)).collect();
-    list.sort_by_key(|&(from, to, op)| (from, to, op == Op::Copy));
-    list
 }
 
 #[test]
@@ -259,43 +255,46 @@ fn the_root_is_found() {
     assert_eq!(proven(&text).1.collective.root, 1);
 }
 
+/// Changes of a file, with the line and words of the refusal.
+const MALFORMED: [(&str, &str, usize, &str); 31] = [
+    ("<algo", "<!DOCTYPE a [<!ENTITY x \"yy\">]><algo", 1, "a document type; entities are not expanded"),
+    ("name=\"t\"", "name=\"&x;\"", 1, "`x`"),
+    ("name=\"t\"", "nome=\"t\"", 1, "name is missing"),
+    ("ngpus=\"2\"", "ngpus=\"4000000000\"", 1, "ngpus is 4000000000, expected 2 to 4096"),
+    ("ngpus=\"2\"", "ngpus=\"3\"", 1, "2 chunks are no whole number for each of 3 ranks"),
+    ("ngpus=\"2\"", "ngpus=\"two\"", 1, "ngpus is 'two', expected a whole number"),
+    ("nchunksperloop=\"2\"", "nchunksperloop=\"99999999999\"", 1, "expected 1 to 1048576"),
+    ("coll=\"allgather\"", "coll=\"allgater\"", 1, "did you mean 'allgather'"),
+    ("inplace=\"1\"", "inplace=\"0\"", 1, "neither in place nor out of place"),
+    ("<gpu id=\"1\"", "<gpu id=\"0\"", 8, "gpu 0; ids are 0 to 1, each once"),
+    ("<gpu id=\"1\"", "<cpu id=\"1\"", 8, "<cpu>, expected <gpu>"),
+    ("s_chunks=\"0\"", "s_chunks=\"-1\"", 2, "s_chunks is -1"),
+    ("<tb id=\"0\" send=\"1\"", "<tb id=\"0\" send=\"0\"", 3, "send is 0; peers of gpu 0 are other gpus"),
+    ("<tb id=\"0\" send=\"1\"", "<tb id=\"1\" send=\"1\"", 7, "tb 0 is missing"),
+    ("<tb id=\"0\" send=\"1\"", "<tb id=\"9999\" send=\"1\"", 3, "tb 9999; ids go from 0 to at most 4095"),
+    ("<tb id", "<copy></tb>", 3, ""),
+    ("<tb id=\"0\" send=\"1\"", "<tb id=\"0\" send=\"-1\"", 4, "'s' in a thread block that has nobody to send to"),
+    ("type=\"s\"", "type=\"t\"", 4, "type is 't'; known: s, r, cpy, re, nop"),
+    ("srcoff=\"0\"", "srcoff=\"2\"", 4, "chunks 2 to 2 of buffer o, which has 2"),
+    ("srcoff=\"0\"", "srcoff=\"-1\"", 4, "srcoff is -1"),
+    ("srcbuf=\"o\"", "srcbuf=\"x\"", 4, "srcbuf is 'x', expected i, o or s"),
+    ("cnt=\"1\"", "cnt=\"3\"", 4, "cnt is 3, expected 1 to 2"),
+    ("depid=\"-1\"", "depid=\"7\"", 4, "waits for tb 7 step -1"),
+    ("depid=\"-1\" deps=\"-1\"", "depid=\"0\" deps=\"0\"", 7, "which does not say so: its hasdep is not 1"),
+    ("depid=\"-1\" deps=\"-1\"", "depid=\"5\" deps=\"0\"", 7, "waits for tb 5 step 0, which does not exist"),
+    ("<step s=\"0\"", "<step s=\"0\" s=\"0\"", 4, "uplicate"),
+    ("</gpu>", "</tb>", 7, ""),
+    ("</algo>", "", 14, "the text ends before </algo>"),
+    ("</algo>", "</algo><algo/>", 14, "expected nothing after </algo>"),
+    ("</tb>", "words</tb>", 6, "text 'words' between elements"),
+    ("</tb>", "<![CDATA[x]]></tb>", 6, "only elements and comments"),
+];
+
 #[test]
 fn malformed_files_are_refused_in_one_line() {
     let good = file("allgather", 2, (1, 0), &[(0, &["1 1: s o0, r o1"]), (0, &["0 0: s o1, r o0"])]);
     proven(&good);
-    for (from, to, line, why) in [
-        ("<algo", "<!DOCTYPE a [<!ENTITY x \"yy\">]><algo", 1, "a document type; entities are not expanded"),
-        ("name=\"t\"", "name=\"&x;\"", 1, "`x`"),
-        ("name=\"t\"", "nome=\"t\"", 1, "name is missing"),
-        ("ngpus=\"2\"", "ngpus=\"4000000000\"", 1, "ngpus is 4000000000, expected 2 to 4096"),
-        ("ngpus=\"2\"", "ngpus=\"3\"", 1, "2 chunks are no whole number for each of 3 ranks"),
-        ("ngpus=\"2\"", "ngpus=\"two\"", 1, "ngpus is 'two', expected a whole number"),
-        ("nchunksperloop=\"2\"", "nchunksperloop=\"99999999999\"", 1, "expected 1 to 1048576"),
-        ("coll=\"allgather\"", "coll=\"allgater\"", 1, "did you mean 'allgather'"),
-        ("inplace=\"1\"", "inplace=\"0\"", 1, "neither in place nor out of place"),
-        ("<gpu id=\"1\"", "<gpu id=\"0\"", 8, "gpu 0; ids are 0 to 1, each once"),
-        ("<gpu id=\"1\"", "<cpu id=\"1\"", 8, "<cpu>, expected <gpu>"),
-        ("s_chunks=\"0\"", "s_chunks=\"-1\"", 2, "s_chunks is -1"),
-        ("<tb id=\"0\" send=\"1\"", "<tb id=\"0\" send=\"0\"", 3, "send is 0; peers of gpu 0 are other gpus"),
-        ("<tb id=\"0\" send=\"1\"", "<tb id=\"1\" send=\"1\"", 7, "tb 0 is missing"),
-        ("<tb id=\"0\" send=\"1\"", "<tb id=\"9999\" send=\"1\"", 3, "tb 9999; ids go from 0 to at most 4095"),
-        ("<tb id", "<copy></tb>", 3, ""),
-        ("<tb id=\"0\" send=\"1\"", "<tb id=\"0\" send=\"-1\"", 4, "'s' in a thread block that has nobody to send to"),
-        ("type=\"s\"", "type=\"t\"", 4, "type is 't'; known: s, r, cpy, re, nop"),
-        ("srcoff=\"0\"", "srcoff=\"2\"", 4, "chunks 2 to 2 of buffer o, which has 2"),
-        ("srcoff=\"0\"", "srcoff=\"-1\"", 4, "srcoff is -1"),
-        ("srcbuf=\"o\"", "srcbuf=\"x\"", 4, "srcbuf is 'x', expected i, o or s"),
-        ("cnt=\"1\"", "cnt=\"3\"", 4, "cnt is 3, expected 1 to 2"),
-        ("depid=\"-1\"", "depid=\"7\"", 4, "waits for tb 7 step -1"),
-        ("depid=\"-1\" deps=\"-1\"", "depid=\"0\" deps=\"0\"", 7, "which does not say so: its hasdep is not 1"),
-        ("depid=\"-1\" deps=\"-1\"", "depid=\"5\" deps=\"0\"", 7, "waits for tb 5 step 0, which does not exist"),
-        ("<step s=\"0\"", "<step s=\"0\" s=\"0\"", 4, "uplicate"),
-        ("</gpu>", "</tb>", 7, ""),
-        ("</algo>", "", 14, "the text ends before </algo>"),
-        ("</algo>", "</algo><algo/>", 14, "expected nothing after </algo>"),
-        ("</tb>", "words</tb>", 6, "text 'words' between elements"),
-        ("</tb>", "<![CDATA[x]]></tb>", 6, "only elements and comments"),
-    ] {
+    for (from, to, line, why) in MALFORMED {
         assert!(good.contains(from), "{from}");
         let error = refused(&good.replacen(from, to, 1));
         assert!(error.message.contains(why) && !error.message.contains('\n'), "{from} -> {to}: {error}");
@@ -408,15 +407,13 @@ fn who_reads_a_text() {
     }
 }
 
+fn ring(ranks: usize) -> Schedule {
+    let (fabric, system) = (Fabric::parse(&format!("ring:{ranks}")).unwrap(), System::preset("generic").unwrap());
+    algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 4 * ranks as u64 * 64, "ring").unwrap()
+}
+
 #[test]
 fn limits_are_those_of_a_consumer() {
-    let ring = |ranks: usize| {
-        let fabric = Fabric::parse(&format!("ring:{ranks}")).unwrap();
-        let system = System::preset("generic").unwrap();
-        let kind = Kind::AllReduce;
-        let collective = Collective::new(kind);
-        algorithm::build(&fabric, &system, collective, 4 * ranks as u64 * 64, "ring").unwrap()
-    };
     let long = msccl::lower(&ring(80), Watch::default()).unwrap();
     let error = consumer("rccl").unwrap().check(&long).unwrap_err();
     assert_eq!(
@@ -427,12 +424,16 @@ fn limits_are_those_of_a_consumer() {
     let error = msccl::Msccl.write(&ring(80), "rccl", Watch::default()).unwrap_err();
     assert!(error.message.contains("at most 64"), "{error}");
     assert!(consumer("rcl").unwrap_err().message.contains("did you mean 'rccl'"));
-    // Each limit, just within and just past it.
-    type Change = fn(&mut Gpu, u32);
-    let fused = |most: u32| -> Vec<Step> {
-        let place = Place { buffer: Buffer::Input, offset: 0 };
+}
+
+/// Each limit, just within and just past it.
+#[test]
+fn limits_are_exact() {
+    type Change = fn(&mut MscclGpu, u32);
+    let fused = |most: u32| -> Vec<MscclStep> {
+        let place = ChunkPlace { buffer: Buffer::Input, offset: 0 };
         vec![
-            Step { action: Action::Reduce, src: place, dst: place, count: 1, after: None, awaited: false };
+            MscclStep { action: StepAction::Reduce, src: place, dst: place, count: 1, after: None, awaited: false };
             most as usize
         ]
     };
@@ -440,7 +441,7 @@ fn limits_are_those_of_a_consumer() {
         let step = gpu.blocks[0].steps[0];
         gpu.blocks[0].steps = vec![step; count as usize];
     };
-    let blocks: Change = |gpu, count| gpu.blocks.resize(count as usize, Block::default());
+    let blocks: Change = |gpu, count| gpu.blocks.resize(count as usize, MscclBlock::default());
     let channel: Change = |gpu, channels| gpu.blocks[0].channel = channels - 1;
     let count: Change = |gpu, count| gpu.blocks[0].steps[0].count = count;
     let offset: Change = |gpu, offset| gpu.blocks[0].steps[0].dst.offset = offset;
@@ -448,7 +449,7 @@ fn limits_are_those_of_a_consumer() {
     // A GPU, its thread blocks and their steps are elements, and one more.
     let elements: Change = |gpu, elements| {
         let step = gpu.blocks[0].steps[0];
-        gpu.blocks = vec![Block { steps: vec![step; 62], ..Block::default() }; 64];
+        gpu.blocks = vec![MscclBlock { steps: vec![step; 62], ..MscclBlock::default() }; 64];
         gpu.blocks[0].steps.resize((elements - 2 - 64 - 63 * 62) as usize, step);
     };
     for (change, what, limits) in [

@@ -4,7 +4,7 @@ use super::machine::Random;
 use super::msccl::SCHEDULES;
 use antiphon_base::error::Code;
 use antiphon_base::watch::Watch;
-use antiphon_formats::{Format, goal::Goal, of_text};
+use antiphon_formats::{FileFormat, goal::Goal, of_text};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::{Event, Schedule};

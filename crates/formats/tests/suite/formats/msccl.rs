@@ -3,7 +3,7 @@
 use super::machine::{Random, Turn, run};
 use antiphon_base::error::Code;
 use antiphon_base::watch::Watch;
-use antiphon_formats::msccl::{self, Action, Algo, Buffer, CONSUMERS};
+use antiphon_formats::msccl::{self, Algo, Buffer, CONSUMERS, MscclBlock, StepAction};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::{Op, Schedule};
@@ -69,6 +69,13 @@ pub fn moved(schedule: &Schedule) -> Vec<(Change, u64)> {
     moved.into_iter().flat_map(changes).collect()
 }
 
+/// Transfers as (from, to, op).
+pub fn transfers(schedule: &Schedule) -> Vec<(u32, u32, Op)> {
+    let mut list: Vec<_> = schedule.transfers.iter().map(|t| (t.from, t.to, t.op)).collect();
+    list.sort_by_key(|&(from, to, op)| (from, to, op == Op::Copy));
+    list
+}
+
 /// Heights of sums and copies of every byte: where they change.
 fn heights(fabric: &Fabric, schedule: &Schedule) -> Vec<((u32, u32, u32), u64)> {
     let stats = schedule.stats(fabric);
@@ -125,16 +132,7 @@ fn read_back(every: usize) {
             }
         };
         written += 1;
-        // Past a limit the refusal names it and who has it.
-        for consumer in &CONSUMERS {
-            if let Err(error) = consumer.check(&lowered) {
-                let line = error.message;
-                let limit = ["are read", "there are", "at most", "the largest is", "the last to wait for", "in a row"];
-                let named = line.starts_with(consumer.about) && limit.iter().any(|words| line.contains(words));
-                assert!(error.code == Code::TooLarge && named, "{name}: {line}");
-                *past.entry(consumer.name).or_insert(0) += 1;
-            }
-        }
+        check_limits(&lowered, &name, &mut past);
         let algo = msccl::read(&msccl::write(&lowered, Watch::default()).unwrap(), Watch::default())
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(algo, lowered, "{name}");
@@ -173,6 +171,29 @@ fn read_back(every: usize) {
     assert!(enough, "{written}, {whole}, {loads}");
 }
 
+/// Counts the consumers whose limits a program passes; each refusal names the limit and its owner.
+fn check_limits(algo: &Algo, name: &str, past: &mut BTreeMap<&str, u32>) {
+    for consumer in &CONSUMERS {
+        if let Err(error) = consumer.check(algo) {
+            let line = error.message;
+            let limit = ["are read", "there are", "at most", "the largest is", "the last to wait for", "in a row"];
+            let named = line.starts_with(consumer.about) && limit.iter().any(|words| line.contains(words));
+            assert!(error.code == Code::TooLarge && named, "{name}: {line}");
+            *past.entry(consumer.name).or_insert(0) += 1;
+        }
+    }
+}
+
+/// Drops a step; steps that wait for later ones mean the same ones as before (`renumber`), or not.
+fn drop_step(blocks: &mut [MscclBlock], tb: usize, at: usize, renumber: bool) {
+    blocks[tb].steps.remove(at);
+    let of_block = blocks.iter_mut().flat_map(|block| &mut block.steps).filter(|_| renumber);
+    for step in of_block.filter(|step| step.after.is_some_and(|(other, _)| other as usize == tb)) {
+        step.after = step.after.filter(|&(_, awaited)| awaited as usize != at);
+        step.after = step.after.map(|(other, awaited)| (other, awaited - u32::from(awaited as usize > at)));
+    }
+}
+
 /// One small change of a program; `None` if it changes nothing.
 fn mutant(algo: &Algo, random: &mut Random) -> Option<Algo> {
     let mut changed = algo.clone();
@@ -187,21 +208,7 @@ fn mutant(algo: &Algo, random: &mut Random) -> Option<Algo> {
     }
     let at = random.below(steps_of[tb]);
     match random.below(10) {
-        // A step is dropped; who waits for later ones means the same ones as before, or not.
-        0 => {
-            blocks[tb].steps.remove(at);
-            if random.below(2) == 0 {
-                for step in blocks.iter_mut().flat_map(|block| &mut block.steps) {
-                    step.after = match step.after {
-                        Some((other, awaited)) if other as usize == tb && awaited as usize == at => None,
-                        Some((other, awaited)) if other as usize == tb && awaited as usize > at => {
-                            Some((other, awaited - 1))
-                        }
-                        after => after,
-                    };
-                }
-            }
-        }
+        0 => drop_step(blocks, tb, at, random.below(2) == 0),
         1 if at > 0 => blocks[tb].steps.swap(at - 1, at),
         2 => {
             let block = &mut blocks[tb];
@@ -222,9 +229,9 @@ fn mutant(algo: &Algo, random: &mut Random) -> Option<Algo> {
         8 => {
             let step = &mut blocks[tb].steps[at];
             step.action = match step.action {
-                Action::Receive => Action::ReceiveReduceCopy,
-                Action::ReceiveReduceCopy => Action::Receive,
-                Action::Copy => Action::Reduce,
+                StepAction::Receive => StepAction::ReceiveReduceCopy,
+                StepAction::ReceiveReduceCopy => StepAction::Receive,
+                StepAction::Copy => StepAction::Reduce,
                 other => other,
             };
             if step.action.reads() {

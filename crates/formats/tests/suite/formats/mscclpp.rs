@@ -2,13 +2,13 @@
 
 mod shipped;
 
-use super::machine::Random;
-use super::msccl::{BYTES, SCHEDULES, moved, near};
-use super::plan_machine::{Turn, run};
+use super::machine::{Random, Turn};
+use super::msccl::{BYTES, SCHEDULES, moved, near, transfers};
+use super::plan_machine::run;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::watch::Watch;
-use antiphon_formats::mscclpp::{Mscclpp, Plan, lower, read};
-use antiphon_formats::{Foreign, Format, of_text};
+use antiphon_formats::mscclpp::{Mscclpp, MscclppPlan, lower, read};
+use antiphon_formats::{FileFormat, Foreign, of_text};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::{Op, Schedule};
@@ -120,13 +120,13 @@ fn plan_of(coll: &str, chunks: (u32, u32), in_place: bool, gpus: &[Own]) -> Stri
     plan(coll, chunks, in_place, "memory", &all)
 }
 
-fn turns(plan: &Plan, random: u64) -> impl Iterator<Item = Turn> {
+fn turns(plan: &MscclppPlan, random: u64) -> impl Iterator<Item = Turn> {
     let blocks: usize = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
     (0..blocks).flat_map(|id| [Turn::Last(id), Turn::First(id), Turn::Slow(id)]).chain((0..random).map(Turn::Random))
 }
 
 /// Proves a plan, by running it too, and raises it to a schedule that is proven and executed.
-fn proven(text: &str) -> (Plan, Schedule) {
+fn proven(text: &str) -> (MscclppPlan, Schedule) {
     assert_eq!(of_text(text).unwrap().map(|format| format.name()), Some("mscclpp"));
     let plan = read(text, Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     plan.prove(Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -147,13 +147,6 @@ fn proven(text: &str) -> (Plan, Schedule) {
 
 fn refused(text: &str) -> Error {
     read(text, Watch::default()).and_then(|plan| plan.prove(Watch::default())).unwrap_err()
-}
-
-/// Transfers as (from, to, op).
-fn transfers(schedule: &Schedule) -> Vec<(u32, u32, Op)> {
-    let mut list: Vec<_> = schedule.transfers.iter().map(|t| (t.from, t.to, t.op)).collect();
-    list.sort_by_key(|&(from, to, op)| (from, to, op == Op::Copy));
-    list
 }
 
 /// Each adds a half of what both have: one by reading and writing itself, the other by a put.
@@ -355,68 +348,56 @@ fn thread_blocks_meet_and_share() {
     }
 }
 
+/// Changes of a plan, with the code and words of the refusal.
+const WRONG: [(&str, &str, Code, &str); 26] = [
+    ("\"allreduce\"", "\"sendrecv\"", Code::BadFile, "collective is 'sendrecv'; known: allreduce, reducescatter"),
+    ("\"allreduce\"", "\"allgater\"", Code::BadFile, "did you mean 'allgather'"),
+    ("\"Simple\"", "\"LL128\"", Code::BadFile, "protocol is 'LL128'"),
+    (
+        "\"name\":\"get\"",
+        "\"name\":\"glres\"",
+        Code::NotApplicable,
+        "gpu 1 thread block 0 operation 5 (glres): 'glres' is not followed",
+    ),
+    ("\"name\":\"get\"", "\"name\":\"gett\"", Code::BadFile, "did you mean 'get'"),
+    ("\"name\":\"put\"", "\"name\":\"pws\"", Code::BadFile, "which only puts by port channels do"),
+    ("\"name\":\"signal\"", "\"name\":\"flush\"", Code::BadFile, "only port channels are flushed"),
+    ("\"name\":\"copy\"", "\"name\":\"pipeline\"", Code::NotApplicable, "'pipeline' is not followed"),
+    ("\"inplace\":true", "\"inplace\":1", Code::BadFile, "invalid type: integer `1`, expected a boolean at line 1"),
+    ("\"inplace\":true,", "", Code::BadFile, "missing field `inplace`"),
+    ("\"input_chunks\":2", "\"input_chunks\":4000000000", Code::BadFile, "4000000000 chunks, expected 1 to 1048576"),
+    ("\"input_chunks\":2", "\"input_chunks\":-1", Code::BadFile, "invalid value: integer `-1`"),
+    ("\"scratch_chunks\":2", "\"scratch_chunks\":4000000000", Code::BadFile, "gpu 0 has 4000000000 scratch_chunks"),
+    (
+        "\"output_chunks\":2",
+        "\"output_chunks\":3",
+        Code::BadFile,
+        "gpu 0 has 3 output_chunks, expected 2 for all-reduce",
+    ),
+    ("\"index\":1,\"size\":1", "\"index\":1,\"size\":2", Code::BadFile, "2 chunks from 1 of buffer"),
+    ("\"index\":1,\"size\":1", "\"index\":4294967295,\"size\":1", Code::BadFile, "1 chunks from 4294967295 of buffer"),
+    ("\"buffer_id\":0", "\"buffer_id\":9", Code::BadFile, "no buffer 9 by memory channels"),
+    ("\"remote_buffer_ids\":[0", "\"remote_buffer_ids\":[7", Code::BadFile, "no remote buffer 7 on gpu 0"),
+    (
+        "\"channel_ids\":[0],\"channel_type\":\"memory\"}]",
+        "\"channel_ids\":[3],\"channel_type\":\"memory\"}]",
+        Code::BadFile,
+        "no memory channel 3 on gpu 0",
+    ),
+    ("\"connected_to\":[1]", "\"connected_to\":[0]", Code::BadFile, "gpu 0: a memory channel is connected to gpu 0"),
+    ("\"connected_to\":[1]", "\"connected_to\":[5]", Code::BadFile, "connected to gpu 5"),
+    ("\"connected_to\":[0]", "\"connected_to\":[]", Code::NotProven, "has no other end there that could wait"),
+    ("\"rank\":1", "\"rank\":0", Code::BadFile, "remote buffer 0 is of gpu 0"),
+    ("\"id\":1,\"input_chunks\"", "\"id\":0,\"input_chunks\"", Code::BadFile, "gpu 1 has id 0"),
+    ("\"name\":\"nop\"", "\"name\":\"copy\"", Code::BadFile, "0 src_buff for 0 dst_buff"),
+    ("\"name\":\"hand\"", "\"name\":\"hand\",\"reuse_resources\":true", Code::NotApplicable, "reuse_resources"),
+];
+
 #[test]
 fn what_is_wrong_is_named() {
     let text = plan("allreduce", (2, 2), true, "memory", &HALVES).replace(char::is_whitespace, "");
     proven(&text);
-    for (from, to, code, why) in [
-        ("\"allreduce\"", "\"sendrecv\"", Code::BadFile, "collective is 'sendrecv'; known: allreduce, reducescatter"),
-        ("\"allreduce\"", "\"allgater\"", Code::BadFile, "did you mean 'allgather'"),
-        ("\"Simple\"", "\"LL128\"", Code::BadFile, "protocol is 'LL128'"),
-        (
-            "\"name\":\"get\"",
-            "\"name\":\"glres\"",
-            Code::NotApplicable,
-            "gpu 1 thread block 0 operation 5 (glres): 'glres' is not followed",
-        ),
-        ("\"name\":\"get\"", "\"name\":\"gett\"", Code::BadFile, "did you mean 'get'"),
-        ("\"name\":\"put\"", "\"name\":\"pws\"", Code::BadFile, "which only puts by port channels do"),
-        ("\"name\":\"signal\"", "\"name\":\"flush\"", Code::BadFile, "only port channels are flushed"),
-        ("\"name\":\"copy\"", "\"name\":\"pipeline\"", Code::NotApplicable, "'pipeline' is not followed"),
-        ("\"inplace\":true", "\"inplace\":1", Code::BadFile, "invalid type: integer `1`, expected a boolean at line 1"),
-        ("\"inplace\":true,", "", Code::BadFile, "missing field `inplace`"),
-        (
-            "\"input_chunks\":2",
-            "\"input_chunks\":4000000000",
-            Code::BadFile,
-            "4000000000 chunks, expected 1 to 1048576",
-        ),
-        ("\"input_chunks\":2", "\"input_chunks\":-1", Code::BadFile, "invalid value: integer `-1`"),
-        ("\"scratch_chunks\":2", "\"scratch_chunks\":4000000000", Code::BadFile, "gpu 0 has 4000000000 scratch_chunks"),
-        (
-            "\"output_chunks\":2",
-            "\"output_chunks\":3",
-            Code::BadFile,
-            "gpu 0 has 3 output_chunks, expected 2 for all-reduce",
-        ),
-        ("\"index\":1,\"size\":1", "\"index\":1,\"size\":2", Code::BadFile, "2 chunks from 1 of buffer"),
-        (
-            "\"index\":1,\"size\":1",
-            "\"index\":4294967295,\"size\":1",
-            Code::BadFile,
-            "1 chunks from 4294967295 of buffer",
-        ),
-        ("\"buffer_id\":0", "\"buffer_id\":9", Code::BadFile, "no buffer 9 by memory channels"),
-        ("\"remote_buffer_ids\":[0", "\"remote_buffer_ids\":[7", Code::BadFile, "no remote buffer 7 on gpu 0"),
-        (
-            "\"channel_ids\":[0],\"channel_type\":\"memory\"}]",
-            "\"channel_ids\":[3],\"channel_type\":\"memory\"}]",
-            Code::BadFile,
-            "no memory channel 3 on gpu 0",
-        ),
-        (
-            "\"connected_to\":[1]",
-            "\"connected_to\":[0]",
-            Code::BadFile,
-            "gpu 0: a memory channel is connected to gpu 0",
-        ),
-        ("\"connected_to\":[1]", "\"connected_to\":[5]", Code::BadFile, "connected to gpu 5"),
-        ("\"connected_to\":[0]", "\"connected_to\":[]", Code::NotProven, "has no other end there that could wait"),
-        ("\"rank\":1", "\"rank\":0", Code::BadFile, "remote buffer 0 is of gpu 0"),
-        ("\"id\":1,\"input_chunks\"", "\"id\":0,\"input_chunks\"", Code::BadFile, "gpu 1 has id 0"),
-        ("\"name\":\"nop\"", "\"name\":\"copy\"", Code::BadFile, "0 src_buff for 0 dst_buff"),
-        ("\"name\":\"hand\"", "\"name\":\"hand\",\"reuse_resources\":true", Code::NotApplicable, "reuse_resources"),
-    ] {
+    for (from, to, code, why) in WRONG {
         assert!(text.contains(from), "{from}");
         let error = refused(&text.replacen(from, to, 1));
         assert!(error.message.contains(why) && !error.message.contains('\n'), "{from} -> {to}: {error}");
@@ -473,7 +454,7 @@ fn read_back(every: usize) {
 }
 
 /// One small change of a plan; `None` if it changes nothing.
-fn mutant(plan: &Plan, random: &mut Random) -> Option<Plan> {
+fn mutant(plan: &MscclppPlan, random: &mut Random) -> Option<MscclppPlan> {
     let mut changed = plan.clone();
     let ranks = changed.gpus.len();
     let gpu = &mut changed.gpus[random.below(ranks)];

@@ -20,7 +20,7 @@ use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_model::schedule::TransferId;
 use antiphon_model::system::{RouterModel, Switching, System};
-use antiphon_noc::{self as noc, Run};
+use antiphon_noc::{self as noc, PacketRun};
 use arriving::Arriving;
 use routes::SourceRoutes;
 use terminals::Terminals;
@@ -50,7 +50,7 @@ pub fn hand_off(system: &System) -> Picos {
 pub struct Flit<'a> {
     plan: &'a Plan<'a>,
     traffic: Traffic,
-    network: noc::Network<SourceRoutes<'a>>,
+    network: noc::FlitNetwork<SourceRoutes<'a>>,
     ranking: Ranking,
     /// Terminal at which each transfer arrives.
     destination: Vec<u32>,
@@ -70,7 +70,7 @@ impl<'a> Network<'a> for Flit<'a> {
         let router = &plan.system.router;
         // The network counts in ticks too.
         let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
-        let network = noc::Network::new(plan.fabric, router, &plan.flit, &plan.latency, &nodes, longest, routes)?;
+        let network = noc::FlitNetwork::new(plan.fabric, router, &plan.flit, &plan.latency, &nodes, longest, routes)?;
         Ok(Flit {
             plan,
             traffic: Traffic::new(plan),
@@ -174,9 +174,9 @@ impl Carrier for Flit<'_> {
         let cycle = now / self.period() + 1;
         // Its route is that of its transfer.
         let (to, route) = (self.destination[transfer as usize], Tail::of(chunk).word());
-        let mut packet = noc::Packet::new(to, packets.flits as u32, transfer, route, cycle);
+        let mut packet = noc::FlitPacket::new(to, packets.flits as u32, transfer, route, cycle);
         packet.kind = job.flight;
-        self.network.offer(interface, Run { packet, count: packets.count }, cycle);
+        self.network.offer(interface, PacketRun { packet, count: packets.count }, cycle);
         // One packet an issue slot; the last is visible one slot later.
         now + (packets.count + 1) * self.plan.issue
     }

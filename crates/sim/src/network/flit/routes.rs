@@ -8,7 +8,7 @@
 
 use crate::plan::{Job, Plan};
 use antiphon_model::fabric::{DimensionShape, LinkId, NodeId};
-use antiphon_noc::{Hop, Packet, Routing};
+use antiphon_noc::{FlitPacket, NextHop, PacketRouting};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -175,17 +175,17 @@ impl Layer {
     }
 }
 
-impl Routing for SourceRoutes<'_> {
-    fn next(&self, packet: &mut Packet, _at: NodeId) -> Hop {
+impl PacketRouting for SourceRoutes<'_> {
+    fn next(&self, packet: &mut FlitPacket, _at: NodeId) -> NextHop {
         let route = hops(&self.plan.jobs[packet.tag as usize]);
         let hop = route.start + packet.hops as usize;
         if hop == route.end {
-            return Hop { link: None, class: 0, classes: 1 };
+            return NextHop { link: None, class: 0, classes: 1 };
         }
-        Hop { link: Some(self.plan.hops[hop]), class: self.class_of(hop), classes: self.classes }
+        NextHop { link: Some(self.plan.hops[hop]), class: self.class_of(hop), classes: self.classes }
     }
 
-    fn is_over(&self, packet: &Packet, _at: NodeId, link: LinkId) -> bool {
+    fn is_over(&self, packet: &FlitPacket, _at: NodeId, link: LinkId) -> bool {
         let route = self.plan.route(&self.plan.jobs[packet.tag as usize]);
         packet.hops as usize == route.len() && route.last() == Some(&link)
     }
