@@ -14,8 +14,8 @@ use antiphon_model::system::{Endpoint, System};
 use antiphon_model::topology::{PRESETS, Topology};
 use antiphon_sim::rails as core_rails;
 use antiphon_sim::rails::consistency::{self, Jitter};
-use antiphon_sim::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_sim::rails::scheduler::Themis;
+use antiphon_sim::rails::stage_loop::{MAX_SHARING, QueuePolicy, Span};
 use antiphon_sim::rails::{
     Chunks, Expansion, Policy, Task, advise as core_advise, lower, prove_by_symmetry, run as time,
 };
@@ -60,7 +60,7 @@ fn task(
         kind: Kind::parse(collective).map_err(raise)?,
         bytes: bytes.0,
         policy: Policy::parse(scheduler).map_err(raise)?,
-        queue: intra.map(Queue::parse).transpose().map_err(raise)?,
+        queue: intra.map(QueuePolicy::parse).transpose().map_err(raise)?,
         chunks: chunks.0,
         sharing: 1,
         offload: false,
@@ -261,7 +261,7 @@ pub fn rails_schedulers() -> Vec<&'static str> {
 /// Names of the queue policies that `rails` knows.
 #[pyfunction]
 pub fn rails_queues() -> Vec<&'static str> {
-    Queue::ALL.iter().map(|(name, _)| *name).collect()
+    QueuePolicy::ALL.iter().map(|(name, _)| *name).collect()
 }
 
 /// A `RailsAdvice`: the largest share of a network's rates that an AllReduce can use, and the rates in Gb/s, the same

@@ -1,5 +1,6 @@
 //! Simulation: flights of schedules, several fidelities, one result.
 
+pub mod ace;
 mod agenda;
 mod budget;
 mod clock;
@@ -7,7 +8,6 @@ mod division;
 mod endpoints;
 mod energy;
 mod flight;
-mod footprint;
 mod machine;
 mod network;
 mod on_cores;
@@ -22,7 +22,6 @@ mod tests;
 mod trace;
 pub mod trial;
 mod turns;
-mod units;
 
 pub use flight::{Flight, FlightRow, Order, Timed};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};

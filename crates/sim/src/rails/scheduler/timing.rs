@@ -3,8 +3,8 @@
 //! Apart from the engine, which also has servers that share or interrupt, rooms and spans: a search of orders for whole
 //! dimensions needs none of them, and without them takes about 0.7 of the time (`cargo bench --features bench --bench rails -- search`).
 
-use crate::rails::engine::{Engine, Queue, priority, turned};
 use crate::rails::plan::{Order, StageTable};
+use crate::rails::stage_loop::{QueuePolicy, StageLoop, priority, turned};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::checkpoint;
 use rustc_hash::FxHashMap;
@@ -27,10 +27,10 @@ pub struct Timing<'a> {
 
 impl<'a> Timing<'a> {
     /// At most `sharing` chunks share a dimension.
-    pub fn new(table: &'a StageTable, queue: Queue, sharing: u32) -> Timing<'a> {
+    pub fn new(table: &'a StageTable, queue: QueuePolicy, sharing: u32) -> Timing<'a> {
         let servers = match sharing {
             0 | 1 => Servers::Alone(Alone::new(table, queue)),
-            _ => Servers::Shared(Engine::new(table.dimensions(), queue, sharing), table),
+            _ => Servers::Shared(StageLoop::new(table.dimensions(), queue, sharing), table),
         };
         Timing { servers, known: FxHashMap::default(), most: Picos::MAX, served: 0 }
     }
@@ -66,7 +66,7 @@ enum Servers<'a> {
     /// One chunk after another on every dimension.
     Alone(Alone<'a>),
     /// Several that share it.
-    Shared(Engine, &'a StageTable),
+    Shared(StageLoop, &'a StageTable),
 }
 
 impl Servers<'_> {
@@ -87,7 +87,7 @@ impl Servers<'_> {
 
 /// Dimensions that serve one chunk after another.
 struct Alone<'a> {
-    queue: Queue,
+    queue: QueuePolicy,
     table: &'a StageTable,
     /// By place in the table.
     services: Vec<Service>,
@@ -123,7 +123,7 @@ struct Dimension {
 }
 
 impl<'a> Alone<'a> {
-    fn new(table: &'a StageTable, queue: Queue) -> Alone<'a> {
+    fn new(table: &'a StageTable, queue: QueuePolicy) -> Alone<'a> {
         let stages = table.stages();
         let of = |place: usize| {
             let sizes = (stages[place].size_before, stages[place].size);
@@ -201,7 +201,7 @@ impl<'a> Alone<'a> {
         let next = self.next[chunk as usize];
         let service = &self.services[usize::from(self.steps[next as usize])];
         let priority = service.priorities[usize::from(next + 1 == (chunk + 1) * length)];
-        let ready = if self.queue == Queue::Oldest { 0 } else { now };
+        let ready = if self.queue == QueuePolicy::Oldest { 0 } else { now };
         let (ready, place) = turned(self.queue, ready, chunk);
         let waiting = u128::from(priority) << 96 | u128::from(ready) << 32 | u128::from(place);
         self.dimensions[usize::from(service.dimension)].waiting.push(Reverse(waiting));
