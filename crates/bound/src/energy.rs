@@ -12,7 +12,7 @@ use antiphon_model::collective::Kind;
 use antiphon_model::energy::Attojoules;
 use antiphon_model::fabric::{Fabric, Link, NodeId};
 use antiphon_model::system::System;
-use antiphon_sim::ace::work::{accesses, loaded};
+use antiphon_sim::ace::{accesses, loaded};
 
 /// The cheapest messages among ranks that take part.
 struct Ways {

@@ -8,7 +8,9 @@
 
 pub(crate) mod engine;
 pub(crate) mod footprint;
-pub mod partition;
+pub(crate) mod partition;
 pub(crate) mod phases;
 pub(crate) mod units;
-pub mod work;
+pub(crate) mod work;
+
+pub use work::{accesses, loaded};

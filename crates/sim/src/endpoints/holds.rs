@@ -1,5 +1,6 @@
 //! Messages that wait at their receivers, and what an event sets free.
 
+use super::aside::AsideFor;
 use super::waits::Waiting;
 use super::{Carrier, Endpoints};
 use crate::clock::Ticks;
@@ -66,8 +67,9 @@ impl Endpoints<'_> {
         for id in waiting {
             let queue = self.transfers[id as usize].queue;
             if self.data_ready(id) {
-                if self.plan.units.is_some() {
-                    self.come_back(queue, id);
+                if let Some(units) = &self.plan.units {
+                    let (family, chunk) = (units.family_of[id as usize], self.transfers[id as usize].started);
+                    self.come_back(AsideFor::Turn(queue), family, chunk);
                 }
                 woken.push(queue);
             }

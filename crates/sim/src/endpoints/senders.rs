@@ -1,5 +1,6 @@
 //! Senders: which message starts when.
 
+use super::aside::AsideFor;
 use super::{Carrier, Endpoints, FlightState, Interface, RankEvent};
 use crate::clock::Ticks;
 use crate::turns::Turns;
@@ -141,7 +142,7 @@ impl Endpoints<'_> {
                 continue;
             }
             if !self.data_ready(id) {
-                if units && self.step_aside(queue, id) {
+                if units && self.step_aside(AsideFor::Turn(queue), id) {
                     self.queues[queue as usize].turns.park(self.plan);
                     continue;
                 }

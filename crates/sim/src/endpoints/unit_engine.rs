@@ -5,6 +5,7 @@
 //! part and all have room for it; so none waits for a rank that waits for another, and units that share no rank do not
 //! wait for each other. A message goes when its unit has a state machine on every rank.
 
+use super::aside::AsideFor;
 use super::{Carrier, Endpoints, RankEvent};
 use crate::ace::engine::RankEngine;
 use crate::ace::footprint::{Footprint, footprints};
@@ -28,8 +29,6 @@ struct DrivenFamily {
     under_way: BTreeMap<u64, u64>,
     /// Units from here on have no state machine yet.
     active: u64,
-    /// Messages that wait for it: chunk and transfer.
-    parked: Vec<(u64, TransferId)>,
 }
 
 impl DrivenFamily {
@@ -159,7 +158,7 @@ impl Endpoints<'_> {
     /// a family.
     fn activate(&mut self, family: u32, now: Ticks, carrier: &mut impl Carrier) {
         let Some(UnitEngines { families, engines, loaded, .. }) = &mut self.engines else { return };
-        let mut going: Vec<TransferId> = vec![];
+        let mut going = vec![];
         let mut ranks: Vec<u32> = families[family as usize].ranks().collect();
         while let Some((.., family, chunk)) =
             loaded.next(&mut ranks, families, |part| engines[part.rank as usize].has_machine())
@@ -168,30 +167,20 @@ impl Endpoints<'_> {
             of.parts.iter().for_each(|part| engines[part.rank as usize].drive());
             of.under_way.insert(chunk, of.messages);
             of.active = of.active.max(chunk + 1);
-            let active = of.active;
-            going.extend(of.parked.extract_if(.., |&mut (parked, _)| parked < active).map(|(_, id)| id));
+            going.push((family, chunk));
         }
-        let mut queues: Vec<u32> = vec![];
-        for id in going {
-            let queue = self.transfers[id as usize].queue;
-            self.queues[queue as usize].turns.unpark(id, self.plan, self.transfers[id as usize].started);
-            queues.push(queue);
-        }
+        let back = |(family, chunk)| self.come_back(AsideFor::Machine, family, chunk);
+        let mut queues: Vec<u32> = going.into_iter().flat_map(back).collect();
         queues.sort_unstable();
         queues.dedup();
         queues.into_iter().for_each(|queue| self.advance(queue, now, carrier));
     }
 
-    /// Whether the next message of a transfer may go; if not, it will be put back in its queue.
+    /// Whether the next message of a transfer may go; if not, it waits aside.
     pub fn has_machine(&mut self, id: TransferId) -> bool {
-        let (Some(all), Some(units)) = (&mut self.engines, &self.plan.units) else { return true };
-        let chunk = self.transfers[id as usize].started;
-        let family = &mut all.families[units.family_of[id as usize] as usize];
-        if chunk < family.active {
-            return true;
-        }
-        family.parked.push((chunk, id));
-        false
+        let (Some(all), Some(units)) = (&self.engines, &self.plan.units) else { return true };
+        let family = &all.families[units.family_of[id as usize] as usize];
+        self.transfers[id as usize].started < family.active || !self.step_aside(AsideFor::Machine, id)
     }
 
     /// A message was applied: its unit is written back when it was the last.

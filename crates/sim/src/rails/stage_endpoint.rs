@@ -70,11 +70,6 @@ impl RailsEndpoint {
         Ok(at)
     }
 
-    /// How an engine is divided.
-    pub fn partition(&self) -> &Partition {
-        &self.partition
-    }
-
     /// An idle loop of its servers and rooms.
     pub fn stage_loop(&self, queue: QueuePolicy) -> StageLoop {
         // Adders take a word at a time, so that a chunk that goes first need not wait for another's message.
