@@ -9,7 +9,7 @@ use antiphon_model::system::{Endpoint, System};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::{Exchange, Pass};
 use antiphon_sim::Order;
-use antiphon_sim::rails::plan::{Plan, Stage};
+use antiphon_sim::rails::orders::{Plan, Stage};
 use antiphon_sim::rails::stage_endpoint::{RailsEndpoint, RailsGroup};
 use antiphon_sim::rails::stage_loop::{Service, StageLoop, Step, spread};
 use antiphon_sim::rails::{QueuePolicy, Scheduler, check_steps, chunks_of, dynamic_energy};

@@ -1,10 +1,12 @@
-//! Endpoints of ACE (ISCA 2021): the engine, the accelerator that moves data itself, and the ideal one, once for both levels.
+//! Endpoints of ACE (ISCA 2021): the engine, the accelerator that moves data itself, and the ideal one, once for both
+//! levels. docs/endpoints.md says where each part of the paper is.
 //!
-//! [`work`] says what a message and a chunk cost at a rank, [`partition`] how an engine is divided among phases, and
-//! [`engine`] what is free of a rank's engine. [`units`] and [`footprint`] say what one chunk is in a schedule and what it
-//! takes; [`phases`] says the same of the stages of a plan. Parameters are in the model (`system/endpoint.rs`).
-//! `rails/stage_endpoint.rs` uses all this stage by stage; message by message `endpoints/unit_engine.rs`,
-//! `endpoints/memory_ports.rs` and `plan/kinds.rs` do.
+//! - `work.rs`: what is done at a rank for a message, and for a chunk of an engine.
+//! - `partition.rs`: an engine, divided among phases; `engine.rs`: what is free of a rank's, where it is not divided.
+//! - `units.rs`, `footprint.rs`: what one chunk is in a schedule, and what it takes; `phases.rs`: the same in a plan's stages.
+//!
+//! Parameters are in the model (`system/endpoint.rs`). Stage by stage `rails/stage_endpoint.rs` uses all this; message by
+//! message `endpoints/unit_engine.rs`, `endpoints/memory_ports.rs` and `plan/` do.
 
 pub(crate) mod engine;
 pub(crate) mod footprint;

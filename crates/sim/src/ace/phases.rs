@@ -1,6 +1,6 @@
 //! Phases of a chunk, stage by stage, and what it takes of an engine in each: the other side of `footprint.rs`.
 
-use crate::rails::plan::{Basic, Stage};
+use crate::rails::orders::{Basic, Stage};
 use antiphon_base::units::Bytes;
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //!
 //! Both follow from the best split of what is sent over the dimensions ([`levels`]).
 
-use super::plan::Path;
+use super::orders::Path;
 use antiphon_base::units::Rate;
 use antiphon_model::fabric::split::{levels, sent_first};
 use antiphon_model::topology::Topology;

@@ -1,7 +1,7 @@
 //! The basic collectives of one dimension, message by message: rings in both directions, direct, and
 //! halving-doubling (Themis, ISCA 2022, section 2.2 and Table 1).
 
-use super::plan::Basic;
+use super::orders::Basic;
 use antiphon_model::fabric::DimensionShape;
 use std::ops::Range;
 

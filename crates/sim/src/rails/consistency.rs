@@ -1,7 +1,7 @@
 //! Why NPUs must agree on the order of chunks (Themis paper, section 4.6): every NPU by itself, with
 //! jitter, serving chunks as they come or in an order agreed on beforehand.
 
-use super::plan::{Plan, Stage};
+use super::orders::{Plan, Stage};
 use super::stage_loop::{QueuePolicy, priority, run as run_alike, turned};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;

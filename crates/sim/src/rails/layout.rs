@@ -2,7 +2,7 @@
 
 use super::basic::StageMessage;
 use super::fabric::Expansion;
-use super::plan::Plan;
+use super::orders::Plan;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::DimensionShape;
 use antiphon_model::schedule::LaneId;

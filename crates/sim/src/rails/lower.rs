@@ -9,7 +9,7 @@
 use super::basic;
 use super::fabric::Expansion;
 use super::layout::{Layout, carried, pieces};
-use super::plan::{Basic, Plan, Stage};
+use super::orders::{Basic, Plan, Stage};
 use super::stage_loop::RailsTimes;
 use super::steps::{Moment, Steps};
 use antiphon_base::error::{Code, Error, Result};

@@ -11,7 +11,7 @@ pub mod consistency;
 pub mod fabric;
 mod layout;
 pub mod lower;
-pub mod plan;
+pub mod orders;
 pub mod scheduler;
 pub mod stage_endpoint;
 mod stage_energy;
@@ -22,7 +22,7 @@ pub mod task;
 
 pub use fabric::Expansion;
 pub use lower::{estimate, lower, lower_watched};
-pub use plan::{Order, Plan};
+pub use orders::{ChunkOrder, Plan};
 pub use scheduler::Scheduler;
 pub use stage_energy::{dynamic_energy, energy, least_energy, static_power_nw};
 pub use stage_loop::{QueuePolicy, RailsTimes, run};

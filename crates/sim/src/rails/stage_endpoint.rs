@@ -6,8 +6,8 @@
 //! goes on while the rest of its message is on the way: what is forwarded as a whole is a message of an NPU, else a
 //! packet.
 
-use super::plan::{Basic, Order, Plan, Stage};
-use super::stage_loop::{QueuePolicy, RailsTimes, Service, Span, StageLoop, Step};
+use super::orders::{Basic, ChunkOrder, Plan, Stage};
+use super::stage_loop::{QueuePolicy, RailsTimes, Service, StageLoop, StageSpan, Step};
 use crate::ace::partition::{EngineNeeds, Partition, PhaseNeed};
 use crate::ace::phases::{ChunkPhases, PARTS};
 use crate::ace::work::{EndpointPart, PartWork, after_link, before_link, forwarded_by, loading, reads, storing};
@@ -94,7 +94,7 @@ impl RailsEndpoint {
     /// Steps of every chunk of a plan. Chunks take turns, and else differ by their orders only.
     pub fn chunks(&self, group: &RailsGroup, plan: &Plan) -> Vec<Rc<[Step]>> {
         let mut known: HashMap<_, Rc<[Step]>> = HashMap::new();
-        let mut of = |(number, order): (usize, &Order)| {
+        let mut of = |(number, order): (usize, &ChunkOrder)| {
             let turn = if plan.kind == Kind::AllToAll { number } else { number % 2 };
             known.entry((*order, turn)).or_insert_with(|| self.steps(group, plan, number).into()).clone()
         };
@@ -212,7 +212,7 @@ struct DifferentOrder {
 fn different(group: &RailsGroup, plan: &Plan) -> Vec<DifferentOrder> {
     let mut orders = plan.orders.clone();
     orders.sort_unstable();
-    let of = |same: &[Order]| {
+    let of = |same: &[ChunkOrder]| {
         let stages: Vec<Stage> = plan.stages(&group.topology, &same[0]).collect();
         DifferentOrder { chunk: ChunkPhases::of(&stages), stages, count: same.len() as u128 }
     };
@@ -275,7 +275,7 @@ pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, endpoint: Endpo
         times.submit_steps(0, 0, steps.iter().copied());
     }
     let dimensions = topology.dimensions.len();
-    let mut spans: Vec<HashMap<(u32, u32), Span>> = vec![HashMap::new(); dimensions];
+    let mut spans: Vec<HashMap<(u32, u32), StageSpan>> = vec![HashMap::new(); dimensions];
     let (mut busy_ps, mut time_ps, mut complete) = (vec![0; dimensions], 0, 0);
     while let Some(now) = times.next() {
         times.step(
@@ -296,8 +296,8 @@ pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, endpoint: Endpo
             format!("{} of {} chunks wait for room in the engine", plan.orders.len() - complete, plan.orders.len());
         return Err(Error::new(Code::Stalled, what).at("endpoint ace"));
     }
-    let sorted = |spans: HashMap<_, Span>| {
-        let mut spans: Vec<Span> = spans.into_values().collect();
+    let sorted = |spans: HashMap<_, StageSpan>| {
+        let mut spans: Vec<StageSpan> = spans.into_values().collect();
         spans.sort_by_key(|span| (span.start_ps, span.chunk));
         spans
     };

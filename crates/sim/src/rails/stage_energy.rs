@@ -2,7 +2,7 @@
 //! no headers either.
 
 use super::RailsTimes;
-use super::plan::{Basic, Plan};
+use super::orders::{Basic, Plan};
 use super::stage_loop::spread;
 use crate::ace::work;
 use antiphon_base::error::{Code, Error, Result};

@@ -1,7 +1,7 @@
 //! Times a plan: chunks queue at the dimensions of one NPU that stands for all, and at its endpoint where that is
 //! modelled (`stage_endpoint.rs`).
 
-use super::plan::{Order, Plan, Stage, StageTable};
+use super::orders::{ChunkOrder, Plan, Stage, StageTable};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_base::watch::checkpoint;
@@ -38,7 +38,7 @@ impl Choice for QueuePolicy {
 
 /// One chunk in one stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct StageSpan {
     /// Chunk.
     pub chunk: u32,
     /// Its stage, from 0.
@@ -57,7 +57,7 @@ pub struct RailsTimes {
     /// When the last chunk was complete.
     pub time_ps: Picos,
     /// For each dimension, what it served, in order of start.
-    pub spans: Vec<Vec<Span>>,
+    pub spans: Vec<Vec<StageSpan>>,
     /// For each dimension, the time it was sending.
     pub busy_ps: Vec<Picos>,
 }
@@ -80,7 +80,7 @@ impl RailsTimes {
     /// in service: rows are dimensions (Themis paper, Fig. 9).
     pub fn activity(&self, windows: usize) -> Vec<Vec<f64>> {
         let length = self.time_ps.max(1) as f64 / windows as f64;
-        let of = |spans: &Vec<Span>| {
+        let of = |spans: &Vec<StageSpan>| {
             let mut held: Vec<(Picos, Picos)> = spans.iter().map(|span| (span.ready_ps, span.finish_ps)).collect();
             held.sort_unstable();
             let mut shares = vec![0.0; windows];
@@ -164,7 +164,7 @@ struct Serving {
     end: u64,
     /// Until it has moved on: how much of it is left then.
     rest: Option<u64>,
-    span: Span,
+    span: StageSpan,
 }
 
 /// A dimension, which serves one chunk, or several in equal shares.
@@ -319,7 +319,7 @@ impl StageLoop {
 
     /// Lets all happen that happens next. `served` is called with the server and span of every chunk
     /// that has been served, `complete` with every chunk that is through. O(log chunks).
-    pub fn step(&mut self, mut served: impl FnMut(usize, Span), mut complete: impl FnMut(u32)) {
+    pub fn step(&mut self, mut served: impl FnMut(usize, StageSpan), mut complete: impl FnMut(u32)) {
         let Some(now) = self.next() else { return };
         if self.served.is_multiple_of(1024) {
             checkpoint();
@@ -335,7 +335,7 @@ impl StageLoop {
     }
 
     /// What happens at `now`.
-    fn happen(&mut self, now: Picos, served: &mut impl FnMut(usize, Span), complete: &mut impl FnMut(u32)) {
+    fn happen(&mut self, now: Picos, served: &mut impl FnMut(usize, StageSpan), complete: &mut impl FnMut(u32)) {
         while let Some(&Reverse((time, done, number))) = self.events.peek()
             && time == now
         {
@@ -394,7 +394,7 @@ impl StageLoop {
     }
 
     /// Chunks that a server has served move on.
-    fn leave(&mut self, number: usize, now: Picos, served: &mut impl FnMut(usize, Span)) {
+    fn leave(&mut self, number: usize, now: Picos, served: &mut impl FnMut(usize, StageSpan)) {
         let server = &mut self.servers[number];
         // What was expected before the number in service changed is void.
         if server.due != now {
@@ -419,7 +419,7 @@ impl StageLoop {
             }
             let Serving { span, .. } = server.serving.swap_remove(place);
             self.served += 1;
-            served(number, Span { finish_ps: now, ..span });
+            served(number, StageSpan { finish_ps: now, ..span });
         }
     }
 
@@ -442,8 +442,13 @@ impl StageLoop {
             let chunk = &self.chunks[number as usize];
             let Step::Serve(service) = self.steps[chunk.next as usize] else { unreachable!("it waits to be served") };
             let Service { stage, busy_ps, early_ps, .. } = service;
-            let span =
-                Span { chunk: number, stage: stage.into(), ready_ps: chunk.ready_ps, start_ps: now, finish_ps: now };
+            let span = StageSpan {
+                chunk: number,
+                stage: stage.into(),
+                ready_ps: chunk.ready_ps,
+                start_ps: now,
+                finish_ps: now,
+            };
             let end = server.served + (busy_ps - early_ps) * UNIT;
             server.serving.push(Serving { end, rest: Some(early_ps * UNIT), span });
             changed = true;
@@ -454,7 +459,7 @@ impl StageLoop {
     }
 
     /// Times a plan by itself; `served` as in [`StageLoop::step`]. O(stages * log chunks).
-    pub fn run(&mut self, topology: &Topology, plan: &Plan, mut served: impl FnMut(usize, Span)) -> Picos {
+    pub fn run(&mut self, topology: &Topology, plan: &Plan, mut served: impl FnMut(usize, StageSpan)) -> Picos {
         self.clear();
         for order in &plan.orders {
             self.submit(0, plan.stages(topology, order));
@@ -467,7 +472,7 @@ impl StageLoop {
     }
 
     /// Times orders whose stages are in `table`; none if they take longer than `most`, which is mostly known early.
-    pub fn run_within(&mut self, most: Picos, table: &StageTable, orders: &[Order]) -> Option<Picos> {
+    pub fn run_within(&mut self, most: Picos, table: &StageTable, orders: &[ChunkOrder]) -> Option<Picos> {
         self.clear();
         for order in orders {
             self.submit(0, table.of(order));

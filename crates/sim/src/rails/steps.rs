@@ -7,8 +7,8 @@
 use super::basic::{self, StageMessage};
 use super::fabric::Expansion;
 use super::layout::pieces;
-use super::plan::{Basic, Stage};
-use super::stage_loop::{RailsTimes, Span};
+use super::orders::{Basic, Stage};
+use super::stage_loop::{RailsTimes, StageSpan};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_model::fabric::{Dimension, DimensionShape};
@@ -38,7 +38,7 @@ pub(super) struct Steps<'a> {
 }
 
 /// A stage of a chunk in its turn.
-struct Turn {
+struct StageTurn {
     number: u32,
     stage: u32,
     dimension: usize,
@@ -130,18 +130,18 @@ impl<'a> Steps<'a> {
     }
 
     /// For every chunk its stages, in the order in which `run` serves them.
-    fn chains(&mut self, stages: &[Vec<Stage>], run: &RailsTimes) -> Result<Vec<VecDeque<Turn>>> {
+    fn chains(&mut self, stages: &[Vec<Stage>], run: &RailsTimes) -> Result<Vec<VecDeque<StageTurn>>> {
         let mut served: Vec<_> = run.spans.iter().flatten().collect();
         served.sort_by_key(|span| span.start_ps);
-        let mut chains: Vec<VecDeque<Turn>> = stages.iter().map(|_| VecDeque::new()).collect();
+        let mut chains: Vec<VecDeque<StageTurn>> = stages.iter().map(|_| VecDeque::new()).collect();
         for (number, span) in (0..).zip(served) {
-            let Span { chunk, stage: index, .. } = *span;
+            let StageSpan { chunk, stage: index, .. } = *span;
             let Some(stage) = stages.get(chunk as usize).and_then(|stages| stages.get(index as usize)) else {
                 let what = format!("the run serves stage {index} of chunk {chunk}, which the plan does not have");
                 return Err(Error::new(Code::BadSpec, what));
             };
             let shape = self.dimension(stage).shape;
-            chains[chunk as usize].push_back(Turn {
+            chains[chunk as usize].push_back(StageTurn {
                 number,
                 stage: index,
                 dimension: stage.dimension.into(),

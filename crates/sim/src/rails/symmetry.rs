@@ -16,7 +16,7 @@
 
 use super::fabric::Expansion;
 use super::lower::lower;
-use super::plan::{Plan, Stage};
+use super::orders::{Plan, Stage};
 use super::stage_loop::{QueuePolicy, RailsTimes, run as time};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;

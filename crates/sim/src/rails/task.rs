@@ -1,6 +1,6 @@
 //! What is to be scheduled, as people ask for it.
 
-use super::plan::{Basic, MAX_CHUNKS, Plan, Stage};
+use super::orders::{Basic, MAX_CHUNKS, Plan, Stage};
 use super::scheduler::{Baseline, Phased, Scheduler, Search, Themis};
 use super::stage_endpoint;
 use super::stage_loop::{QueuePolicy, RailsTimes, run};

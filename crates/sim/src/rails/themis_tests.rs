@@ -1,7 +1,7 @@
 //! The example, closed forms and figures of Themis (ISCA 2022), and properties on random topologies.
 
 use super::advise::advise;
-use super::plan::{MAX_CHUNKS, Order, Plan, StageTable};
+use super::orders::{ChunkOrder, MAX_CHUNKS, Plan, StageTable};
 use super::scheduler::timing::Timing;
 use super::scheduler::{Baseline, Scheduler, Search, Themis};
 use super::stage_loop::{MAX_SHARING, QueuePolicy, Service, StageLoop, Step, run};
@@ -32,7 +32,7 @@ fn mean(scheduler: &dyn Scheduler, queue: QueuePolicy) -> f64 {
 }
 
 /// Paths as digits, dimensions from 1.
-fn digits(order: &Order) -> String {
+fn digits(order: &ChunkOrder) -> String {
     order.first.as_slice().iter().map(|number| (b'1' + number) as char).collect()
 }
 
@@ -265,7 +265,7 @@ proptest! {
                 let mut engine = StageLoop::new(topology.dimensions.len(), *queue, sharing);
                 let mut timing = Timing::new(&table, *queue, sharing);
                 let mut turned = plan.orders.clone();
-                turned[0] = Order::mirrored(turned[0].first.reversed());
+                turned[0] = ChunkOrder::mirrored(turned[0].first.reversed());
                 for most in [Picos::MAX, time, time - 1, time / 2, time * 9 / 10] {
                     // The first once more: of few chunks its time is known.
                     for orders in [&plan.orders, &turned, &plan.orders] {

@@ -4,7 +4,7 @@ use super::split::Split;
 use super::timing::Timing;
 use super::{Baseline, Scheduler, Themis};
 use crate::rails::advise::advise;
-use crate::rails::plan::{Order, Plan, StageTable};
+use crate::rails::orders::{ChunkOrder, Plan, StageTable};
 use crate::rails::stage_loop::{QueuePolicy, StageLoop, run};
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
@@ -154,7 +154,7 @@ impl Scheduler for Search {
 struct Found {
     time: Picos,
     queue: QueuePolicy,
-    orders: Vec<Order>,
+    orders: Vec<ChunkOrder>,
 }
 
 /// Random changes of the orders of one or two chunks.
@@ -174,13 +174,13 @@ impl Changes {
     }
 
     /// Changes the orders of at most two chunks; returns which, and their orders before.
-    fn apply(&mut self, orders: &mut [Order]) -> [(usize, Order); 2] {
+    fn apply(&mut self, orders: &mut [ChunkOrder]) -> [(usize, ChunkOrder); 2] {
         let (one, other) = (self.below(orders.len()), self.below(orders.len()));
         let before = [(one, orders[one]), (other, orders[other])];
         let (from, to) = (self.below(self.dimensions), self.below(self.dimensions));
         let both = self.kind == Kind::AllReduce;
         let gather = if both { self.below(2) == 0 } else { self.kind == Kind::AllGather };
-        let half = |order: &Order| if gather { order.gather } else { order.first };
+        let half = |order: &ChunkOrder| if gather { order.gather } else { order.first };
         match self.below(6) {
             0 => orders[one].half_mut(gather).as_mut_slice().swap(from, to),
             1 if from < to => orders[one].half_mut(gather).as_mut_slice()[from..=to].rotate_left(1),

@@ -3,7 +3,7 @@
 //! Apart from the engine, which also has servers that share or interrupt, rooms and spans: a search of orders for whole
 //! dimensions needs none of them, and without them takes about 0.7 of the time (`cargo bench --features bench --bench rails -- search`).
 
-use crate::rails::plan::{Order, StageTable};
+use crate::rails::orders::{ChunkOrder, StageTable};
 use crate::rails::stage_loop::{QueuePolicy, StageLoop, priority, turned};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::checkpoint;
@@ -20,7 +20,7 @@ const MOST_KNOWN: usize = 1 << 14;
 pub struct Timing<'a> {
     servers: Servers<'a>,
     /// Times of orders that were within `most` or not, and stages that were served until that was known.
-    known: FxHashMap<Vec<Order>, (Option<Picos>, u64)>,
+    known: FxHashMap<Vec<ChunkOrder>, (Option<Picos>, u64)>,
     most: Picos,
     served: u64,
 }
@@ -37,7 +37,7 @@ impl<'a> Timing<'a> {
 
     /// The time of these orders, in picoseconds; none if they take longer than `most`, which is mostly known early.
     /// O(stages * log chunks), or O(chunks) where it is known.
-    pub fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+    pub fn run_within(&mut self, most: Picos, orders: &[ChunkOrder]) -> Option<Picos> {
         if self.most != most {
             self.known.clear();
             self.most = most;
@@ -70,7 +70,7 @@ enum Servers<'a> {
 }
 
 impl Servers<'_> {
-    fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+    fn run_within(&mut self, most: Picos, orders: &[ChunkOrder]) -> Option<Picos> {
         match self {
             Servers::Alone(alone) => alone.run_within(most, orders),
             Servers::Shared(engine, table) => engine.run_within(most, table, orders),
@@ -143,7 +143,7 @@ impl<'a> Alone<'a> {
         Alone { queue, table, services, steps: Vec::new(), next: Vec::new(), dimensions, served: 0 }
     }
 
-    fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+    fn run_within(&mut self, most: Picos, orders: &[ChunkOrder]) -> Option<Picos> {
         checkpoint();
         let length = self.submit(orders);
         let (mut now, mut end) = (0, 0);
@@ -177,7 +177,7 @@ impl<'a> Alone<'a> {
     }
 
     /// All chunks wait for their first stage; returns how many stages each has.
-    fn submit(&mut self, orders: &[Order]) -> u32 {
+    fn submit(&mut self, orders: &[ChunkOrder]) -> u32 {
         self.steps.clear();
         self.next.clear();
         self.dimensions.iter_mut().for_each(Dimension::clear);
