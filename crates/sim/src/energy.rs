@@ -3,8 +3,8 @@
 use super::clock::Ticks;
 use super::plan::Plan;
 use super::recorder::Windows;
-use crate::ace::footprint::memory_bytes;
 use crate::ace::work::accesses;
+use crate::footprint::memory_bytes;
 use antiphon_base::watch::interruptible;
 use antiphon_model::energy::{Energy, Moved, Power};
 use antiphon_model::fabric::LinkId;

@@ -8,6 +8,7 @@ mod division;
 mod endpoints;
 mod energy;
 mod flight;
+mod footprint;
 mod machine;
 mod network;
 mod on_cores;
@@ -22,6 +23,7 @@ mod tests;
 mod trace;
 pub mod trial;
 mod turns;
+mod units;
 
 pub use flight::{Flight, FlightRow, Order, Timed};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};

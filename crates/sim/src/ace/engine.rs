@@ -1,10 +1,10 @@
 //! The engine of one rank, message by message: what is free of its SRAM and state machines, and when its DMAs are free.
 //! Both are one pool there, since a schedule does not say what its phases are.
 
-use super::footprint::Footprint;
 use super::partition::expect_undivided;
 use super::work::{PartWork, loading, storing};
 use crate::clock::{Clock, Ticks};
+use crate::footprint::Footprint;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, format_bytes};
 use antiphon_model::system::AceEndpoint;

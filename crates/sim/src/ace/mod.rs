@@ -3,16 +3,13 @@
 //!
 //! - `work.rs`: what is done at a rank for a message, and for a chunk of an engine.
 //! - `partition.rs`: an engine, divided among phases; `engine.rs`: what is free of a rank's, where it is not divided.
-//! - `units.rs`, `footprint.rs`: what one chunk is in a schedule, and what it takes; `phases.rs`: the same in a plan's stages.
 //!
-//! Parameters are in the model (`system/endpoint.rs`). Stage by stage `rails/stage_endpoint.rs` uses all this; message by
-//! message `endpoints/unit_engine.rs`, `endpoints/memory_ports.rs` and `plan/` do.
+//! What one chunk is in a schedule, and what it takes, is in `units.rs` and `footprint.rs`; the same in a plan's stages is
+//! in `rails/stage_phases.rs`. Parameters are in the model (`system/endpoint.rs`). Stage by stage `rails/stage_endpoint.rs`
+//! uses all this; message by message `endpoints/unit_engine.rs`, `endpoints/memory_ports.rs` and `plan/` do.
 
 pub(crate) mod engine;
-pub(crate) mod footprint;
 pub(crate) mod partition;
-pub(crate) mod phases;
-pub(crate) mod units;
 pub(crate) mod work;
 
 pub use work::{accesses, loaded};

@@ -1,9 +1,9 @@
 //! An engine's SRAM and state machines, divided among the phases of a collective (ACE, ISCA 2021, sections IV-F and IV-I).
 
-use super::phases::ChunkPhases;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
 use antiphon_model::system::{AceEndpoint, FsmSplit, SramSplit};
+use std::ops::Range;
 
 /// An engine's resources, divided among phases: a chunk of P phases goes through P + 1 partitions of the SRAM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,38 @@ pub struct Partition {
     pub fsms: Vec<u64>,
     /// Bytes of SRAM for the chunks of every phase, and for results.
     pub sram: Vec<Bytes>,
+}
+
+/// Stages that a chunk goes through under one state machine (section IV-F).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnginePhase {
+    /// Numbers of the stages.
+    pub stages: Range<usize>,
+    /// Bytes of a chunk that enters it.
+    pub bytes: Bytes,
+}
+
+/// The phases of a chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkPhases {
+    /// One after the other. An AllToAll has one.
+    pub phases: Vec<EnginePhase>,
+    /// Bytes after the last.
+    pub results: Bytes,
+    /// Whether any state machine does it: that of an AllToAll, which every phase's can.
+    pub by_any: bool,
+}
+
+impl ChunkPhases {
+    /// Bytes of a chunk that enters each phase, and of its results.
+    pub fn sizes(&self) -> impl Iterator<Item = Bytes> {
+        self.phases.iter().map(|phase| phase.bytes).chain([self.results])
+    }
+
+    /// Bytes of a chunk that enters the first.
+    pub fn whole(&self) -> Bytes {
+        self.phases.first().map_or(0, |phase| phase.bytes)
+    }
 }
 
 /// What the chunks of a phase need.

@@ -1,4 +1,4 @@
-//! Messages that let others pass while they wait (`ace/units.rs`).
+//! Messages that let others pass while they wait (`units.rs`).
 
 use super::Endpoints;
 use antiphon_model::schedule::TransferId;

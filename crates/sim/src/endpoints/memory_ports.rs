@@ -1,5 +1,5 @@
 //! The part of a rank that feeds its interfaces: it reads what is sent from memory and brings it over a bus. The oldest
-//! unit is read first (`ace/units.rs`).
+//! unit is read first (`units.rs`).
 
 use super::{Carrier, Endpoints, RankEvent};
 use crate::clock::Ticks;

@@ -1,17 +1,17 @@
 //! Collectives engines (ACE, ISCA 2021, section IV) message by message: chunks are read from memory once, live in SRAM
 //! while a state machine drives them, and are written back once.
 //!
-//! Every rank takes units (`ace/units.rs`) in the order of their slots, and one when it is the next at all ranks that take
+//! Every rank takes units (`units.rs`) in the order of their slots, and one when it is the next at all ranks that take
 //! part and all have room for it; so none waits for a rank that waits for another, and units that share no rank do not
 //! wait for each other. A message goes when its unit has a state machine on every rank.
 
 use super::aside::AsideFor;
 use super::{Carrier, Endpoints, RankEvent};
 use crate::ace::engine::RankEngine;
-use crate::ace::footprint::{Footprint, footprints};
-use crate::ace::units::Units;
 use crate::clock::Ticks;
+use crate::footprint::{Footprint, footprints};
 use crate::plan::Plan;
+use crate::units::Units;
 use antiphon_base::error::Result;
 use antiphon_model::schedule::TransferId;
 use antiphon_model::system::Endpoint;

@@ -1,8 +1,8 @@
 //! Where endpoints have an order of their own: chunks of their size, the oldest first.
 
 use super::Plan;
-use crate::ace::footprint::largest_units;
-use crate::ace::units::Units;
+use crate::footprint::largest_units;
+use crate::units::Units;
 use antiphon_base::units::Bytes;
 use antiphon_model::schedule::Dependency;
 

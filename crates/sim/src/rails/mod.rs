@@ -16,6 +16,7 @@ pub mod scheduler;
 pub mod stage_endpoint;
 mod stage_energy;
 pub mod stage_loop;
+mod stage_phases;
 mod steps;
 pub mod symmetry;
 pub mod task;

@@ -8,8 +8,8 @@
 
 use super::orders::{Basic, ChunkOrder, Plan, Stage};
 use super::stage_loop::{QueuePolicy, RailsTimes, Service, StageLoop, StageSpan, Step};
-use crate::ace::partition::{EngineNeeds, Partition, PhaseNeed};
-use crate::ace::phases::{ChunkPhases, PARTS};
+use super::stage_phases::{PARTS, phases};
+use crate::ace::partition::{ChunkPhases, EngineNeeds, Partition, PhaseNeed};
 use crate::ace::work::{EndpointPart, PartWork, after_link, before_link, forwarded_by, loading, reads, storing};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, Picos, Rate};
@@ -108,7 +108,7 @@ impl RailsEndpoint {
         let Endpoint::Ace(ace) = self.endpoint else {
             return self.messages(group, &stages, 0..stages.len(), number);
         };
-        let chunk = ChunkPhases::of(&stages);
+        let chunk = phases(&stages);
         let sram = |phase: usize| self.partition.sram_room(&chunk, phase);
         let mut list = vec![Step::Take(sram(0), chunk.whole())];
         let load = loading(&ace);
@@ -214,7 +214,7 @@ fn different(group: &RailsGroup, plan: &Plan) -> Vec<DifferentOrder> {
     orders.sort_unstable();
     let of = |same: &[ChunkOrder]| {
         let stages: Vec<Stage> = plan.stages(&group.topology, &same[0]).collect();
-        DifferentOrder { chunk: ChunkPhases::of(&stages), stages, count: same.len() as u128 }
+        DifferentOrder { chunk: phases(&stages), stages, count: same.len() as u128 }
     };
     orders.chunk_by(|one, other| one == other).map(of).collect()
 }
@@ -270,15 +270,15 @@ fn forwarded(mut services: Vec<Service>, units: &[Picos]) -> impl Iterator<Item 
 pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, endpoint: Endpoint) -> Result<RailsTimes> {
     let group = RailsGroup::whole(topology);
     let at = RailsEndpoint::new(topology.dimensions.len(), endpoint, &[(&group, plan)])?;
-    let mut times = at.stage_loop(queue);
+    let mut stages = at.stage_loop(queue);
     for steps in at.chunks(&group, plan) {
-        times.submit_steps(0, 0, steps.iter().copied());
+        stages.submit_steps(0, 0, steps.iter().copied());
     }
     let dimensions = topology.dimensions.len();
     let mut spans: Vec<HashMap<(u32, u32), StageSpan>> = vec![HashMap::new(); dimensions];
     let (mut busy_ps, mut time_ps, mut complete) = (vec![0; dimensions], 0, 0);
-    while let Some(now) = times.next() {
-        times.step(
+    while let Some(now) = stages.next() {
+        stages.step(
             |server, span| {
                 let Some(dimension) = at.dimension_of(server) else { return };
                 let ways = if topology.dimensions[dimension].shape == DimensionShape::Ring { 2 } else { 1 };

@@ -1,7 +1,7 @@
 //! What units take of the ranks' engines and memories.
 
-use crate::ace::units::{Family, Units};
 use crate::plan::Plan;
+use crate::units::{Family, Units};
 use antiphon_base::units::Bytes;
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::TransferId;
