@@ -1,6 +1,6 @@
 //! Lanes of a chunk: numbered so that what a message carries is as few runs of adjacent lanes as possible.
 
-use super::basic::StageMessage;
+use super::basic::Sending;
 use super::fabric::Expansion;
 use super::orders::Plan;
 use antiphon_model::collective::Kind;
@@ -83,7 +83,7 @@ pub(super) fn carried(
     expansion: &Expansion,
     fixed: &[bool],
     dimension: usize,
-    message: &StageMessage,
+    message: &Sending,
     slice: u32,
     origin: u32,
 ) -> Vec<Range<u32>> {

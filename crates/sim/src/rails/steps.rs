@@ -4,7 +4,7 @@
 //! stage-level run serves first. For a step of an earlier stage it waits if that loses less time than the earlier stage
 //! would lose otherwise: across a short latency a stage goes on, a long one is filled by others.
 
-use super::basic::{self, StageMessage};
+use super::basic::{self, Sending};
 use super::fabric::Expansion;
 use super::layout::pieces;
 use super::orders::{Basic, Stage};
@@ -34,7 +34,7 @@ pub(super) struct Steps<'a> {
     system: Option<&'a System>,
     slices: u32,
     /// By dimension and what is done there.
-    messages: HashMap<(u8, Basic), Rc<Vec<StageMessage>>>,
+    messages: HashMap<(u8, Basic), Rc<Vec<Sending>>>,
 }
 
 /// A stage of a chunk in its turn.
@@ -54,7 +54,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The messages of a stage in one group, by step.
-    pub fn messages(&mut self, stage: &Stage) -> Rc<Vec<StageMessage>> {
+    pub fn messages(&mut self, stage: &Stage) -> Rc<Vec<Sending>> {
         let dimension = self.dimension(stage);
         let pieces = pieces(self.expansion);
         let make = || Rc::new(basic::messages(dimension.shape, dimension.size as u32, stage.basic, pieces));
@@ -156,12 +156,12 @@ impl<'a> Steps<'a> {
     fn times(&mut self, stage: &Stage) -> Vec<(Picos, Picos)> {
         let messages = self.messages(stage);
         let dimension = self.dimension(stage);
-        let blocks = |message: &StageMessage| (message.blocks.len() * message.pieces.len()) as u128;
+        let blocks = |message: &Sending| (message.blocks.len() * message.pieces.len()) as u128;
         let all: u128 = messages.iter().map(blocks).sum();
         // Of a block, in parts of a byte and of a slice.
         let whole = u128::from(stage.size) / (u128::from(dimension.size) * u128::from(pieces(self.expansion))).max(1);
         let (whole, byte) = (whole.max(1), 4096 * u128::from(self.slices));
-        let of_message = |message: &StageMessage| -> (u128, u128) {
+        let of_message = |message: &Sending| -> (u128, u128) {
             let Some(system) = self.system else { return (blocks(message), 0) };
             let bytes = (whole * blocks(message)).div_ceil(byte).max(1);
             let packets = system.packets(bytes as u64);
@@ -173,7 +173,7 @@ impl<'a> Steps<'a> {
             (in_blocks(packet * u128::from(packets.count)), if is_stored { in_blocks(packet) } else { 0 })
         };
         let time = |blocks: u128| (u128::from(stage.busy_ps) * blocks / all.max(1)) as Picos;
-        let of_step = |step: &[StageMessage]| {
+        let of_step = |step: &[Sending]| {
             let sent = step.iter().map(of_message);
             let (busy, stored) = sent.fold((0, 0), |(busy, stored), (own, packet)| (busy + own, stored.max(packet)));
             // All NPUs of the group send at once.
