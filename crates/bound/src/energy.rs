@@ -11,7 +11,8 @@ use super::task::Task;
 use antiphon_model::collective::Kind;
 use antiphon_model::energy::Attojoules;
 use antiphon_model::fabric::{Fabric, Link, NodeId};
-use antiphon_model::system::{Endpoint, System};
+use antiphon_model::system::System;
+use antiphon_sim::ace::{accesses, loaded};
 
 /// The cheapest messages among ranks that take part.
 struct CheapestMessages {
@@ -65,11 +66,8 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
     let byte = |link: &Link| u64::try_from(system.link_energy(link) + router).unwrap_or(u64::MAX - 1);
     let of = |energy: Option<u64>| u128::from(energy.unwrap_or(0));
     let (memory, sram) = (of(system.energy.memory_aj_per_byte), of(system.energy.sram_aj_per_byte));
-    let ends = match system.endpoint {
-        Endpoint::System | Endpoint::Ideal(_) => 0,
-        Endpoint::Npu(_) => 2 * memory,
-        Endpoint::Ace(_) => 2 * sram,
-    };
+    let [of_memory, of_sram] = accesses(&system.endpoint, false);
+    let ends = of_memory * memory + of_sram * sram;
     // Of every byte of a message beside its path: a first router, two interfaces, what both ends read and write.
     let message = router + 2 * of(system.energy.interface_aj_per_byte) + ends;
     let bytes = u128::from(task.bytes);
@@ -106,25 +104,17 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
     };
     let adds = matches!(task.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
     let sums = if adds { bytes * (task.ranks() - 1) * of(system.energy.reduction_aj_per_byte) } else { 0 };
-    let loaded =
-        if matches!(system.endpoint, Endpoint::Ace(_)) { loaded(task, own.len()) * (memory + sram) } else { 0 };
-    moved + sums + loaded
-}
-
-/// Bytes that engines of `own` ranks read, since they are added or sent, and write back, since they were received.
-fn loaded(task: &Task, own: usize) -> u128 {
-    let (count, bytes) = (own as u128, u128::from(task.bytes));
-    let shards = || task.sites.iter().map(|site| bytes - site.shards).sum::<u128>();
-    match task.kind {
-        _ if own < 2 => 0,
-        Kind::AllReduce => 2 * count * bytes,
-        Kind::ReduceScatter | Kind::Reduce => (count + 1) * bytes,
-        Kind::AllGather => bytes + shards(),
-        Kind::Broadcast => count * bytes,
+    // What is not a rank's own.
+    let others = match task.kind {
         Kind::AllToAll if task.has_matrix() => {
-            let to_all = |from| (0..own).map(move |to| task.between(from, to)).sum::<u128>();
-            2 * (0..own).map(to_all).sum::<u128>()
+            let pairs = (0..own.len()).flat_map(|from| (0..own.len()).map(move |to| (from, to)));
+            pairs.map(|(from, to)| task.between(from, to)).sum::<u128>()
         }
-        Kind::AllToAll => 2 * shards(),
-    }
+        _ => task.sites.iter().map(|site| bytes.saturating_sub(site.shards)).sum(),
+    };
+    let loaded = match own.len() as u128 {
+        0 | 1 => 0,
+        count => loaded(&system.endpoint, task.kind, count, bytes, others) * (memory + sram),
+    };
+    moved + sums + loaded
 }

@@ -3,7 +3,7 @@
 use antiphon_model::collective::Kind;
 use antiphon_model::topology::Topology;
 use antiphon_sim::rails::scheduler::{Search, Themis};
-use antiphon_sim::rails::{Plan, Queue, Scheduler, run};
+use antiphon_sim::rails::{Plan, QueuePolicy, Scheduler, run};
 use criterion::{BenchmarkId, Criterion};
 
 fn stages(criterion: &mut Criterion) {
@@ -15,7 +15,7 @@ fn stages(criterion: &mut Criterion) {
         let mut plan = plain.clone();
         Themis::default().schedule(&topology, &mut plan);
         group.bench_function(BenchmarkId::new("run of 64 chunks", name), |bencher| {
-            bencher.iter(|| run(&topology, &plan, Queue::Smallest, 1));
+            bencher.iter(|| run(&topology, &plan, QueuePolicy::Smallest, 1));
         });
         group.bench_function(BenchmarkId::new("themis", name), |bencher| {
             bencher.iter(|| Themis::default().schedule(&topology, &mut plain.clone()));

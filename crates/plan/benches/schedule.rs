@@ -8,7 +8,7 @@ use antiphon_model::topology::Topology;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_sim::rails::scheduler::{Scheduler, Themis};
-use antiphon_sim::rails::{Expansion, Plan, Queue, lower, prove_by_symmetry, run};
+use antiphon_sim::rails::{Expansion, Plan, QueuePolicy, lower, prove_by_symmetry, run};
 use criterion::{BenchmarkId, Criterion, SamplingMode};
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ fn rails(criterion: &mut Criterion) {
     let topology = Topology::parse("ring4@2000/20ns,sw4@800/700ns,fc4@400/700ns").unwrap();
     let mut plan = Plan::uniform(&topology, Kind::AllReduce, BYTES, 16, false).unwrap();
     Themis::default().schedule(&topology, &mut plan);
-    let timed = run(&topology, &plan, Queue::Smallest, 1);
+    let timed = run(&topology, &plan, QueuePolicy::Smallest, 1);
     let expansion = Expansion::new(&topology).unwrap();
     group.bench_function("lower-and-verify/4x4x4", |bencher| {
         bencher.iter(|| verify(&expansion.fabric, &lower(&expansion, &plan, &timed, 1).unwrap()).unwrap());
@@ -79,7 +79,7 @@ fn rails(criterion: &mut Criterion) {
     let topology = Topology::parse("4D-Ring_FC_Ring_SW").unwrap();
     let mut plan = Plan::uniform(&topology, Kind::AllReduce, BYTES, 64, false).unwrap();
     Themis::default().schedule(&topology, &mut plan);
-    let timed = run(&topology, &plan, Queue::Smallest, 1);
+    let timed = run(&topology, &plan, QueuePolicy::Smallest, 1);
     group.bench_function("prove-by-symmetry/1024", |bencher| {
         bencher.iter(|| prove_by_symmetry(&topology, &plan, &timed).unwrap());
     });

@@ -14,8 +14,8 @@ use antiphon_model::system::{Endpoint, System};
 use antiphon_model::topology::{PRESETS, Topology};
 use antiphon_sim::rails as core_rails;
 use antiphon_sim::rails::consistency::{self, Jitter};
-use antiphon_sim::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_sim::rails::scheduler::Themis;
+use antiphon_sim::rails::stage_loop::{MAX_SHARING, QueuePolicy, StageSpan};
 use antiphon_sim::rails::{
     Chunks, Expansion, Policy, Task, advise as core_advise, lower, prove_by_symmetry, run as time,
 };
@@ -60,7 +60,7 @@ fn task(
         kind: Kind::parse(collective).map_err(raise)?,
         bytes: bytes.0,
         policy: Policy::parse(scheduler).map_err(raise)?,
-        queue: intra.map(Queue::parse).transpose().map_err(raise)?,
+        queue: intra.map(QueuePolicy::parse).transpose().map_err(raise)?,
         chunks: chunks.0,
         sharing: 1,
         offload: false,
@@ -164,7 +164,7 @@ pub fn rails<'py>(
         timeline = timeline.column(&format!("dim{}", number + 1), shares.into_iter())?;
     }
     let spans = timed.spans.iter().enumerate();
-    let spans: Vec<(u64, &Span)> =
+    let spans: Vec<(u64, &StageSpan)> =
         spans.flat_map(|(at, of)| of.iter().map(move |span| (at as u64 + 1, span))).collect();
     let stages = Table::new(py)
         .column("dimension", spans.iter().map(|&(dimension, _)| dimension))?
@@ -232,9 +232,10 @@ pub fn rails_messages(
 }
 
 /// Dimension numbers, from 1, of the stages before the AllGather and of the AllGather.
-fn paths(kind: Kind, order: &antiphon_sim::rails::Order) -> (Vec<u64>, Vec<u64>) {
-    let numbers =
-        |path: &antiphon_sim::rails::plan::Path| path.as_slice().iter().map(|&number| u64::from(number) + 1).collect();
+fn paths(kind: Kind, order: &antiphon_sim::rails::ChunkOrder) -> (Vec<u64>, Vec<u64>) {
+    let numbers = |path: &antiphon_sim::rails::orders::Path| {
+        path.as_slice().iter().map(|&number| u64::from(number) + 1).collect()
+    };
     match kind {
         Kind::AllReduce => (numbers(&order.first), numbers(&order.gather)),
         Kind::AllGather => (Vec::new(), numbers(&order.gather)),
@@ -261,7 +262,7 @@ pub fn rails_schedulers() -> Vec<&'static str> {
 /// Names of the queue policies that `rails` knows.
 #[pyfunction]
 pub fn rails_queues() -> Vec<&'static str> {
-    Queue::ALL.iter().map(|(name, _)| *name).collect()
+    QueuePolicy::ALL.iter().map(|(name, _)| *name).collect()
 }
 
 /// A `RailsAdvice`: the largest share of a network's rates that an AllReduce can use, and the rates in Gb/s, the same

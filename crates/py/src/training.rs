@@ -23,7 +23,7 @@ use antiphon_model::topology::Topology;
 use antiphon_model::workload::{self, Pass};
 use antiphon_proof::Proven;
 use antiphon_sim::rails::scheduler::{Search, Themis};
-use antiphon_sim::rails::{self, Queue};
+use antiphon_sim::rails::{self, QueuePolicy};
 use antiphon_sim::{Fidelity, Order};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
@@ -372,8 +372,8 @@ impl TrainingPlan {
         let platform = platform.map(SystemLike::get).transpose()?;
         let topology = Topology::parse(topology.0).map_err(raise)?;
         let known = rails::Policy::parse(scheduler.0).map_err(raise)?;
-        let given = intra.map(|intra| Queue::parse(&intra)).transpose().map_err(raise)?;
-        let usual = if self.endpoint == Endpoint::System { known.queue() } else { Queue::Oldest };
+        let given = intra.map(|intra| QueuePolicy::parse(&intra)).transpose().map_err(raise)?;
+        let usual = if self.endpoint == Endpoint::System { known.queue() } else { QueuePolicy::Oldest };
         let how = Carriage {
             chunks: chunks.map(|chunks| chunks.get("chunks")).transpose()?,
             queue: given.unwrap_or(usual),

@@ -1,13 +1,13 @@
 //! What a plan moves, and what that takes: counts do not depend on how it is timed.
 
 use super::clock::Ticks;
-use super::footprint::memory_bytes;
-use super::plan::{MessageKind, Plan};
+use super::plan::Plan;
 use super::recorder::Windows;
+use crate::ace::work::accesses;
+use crate::footprint::memory_bytes;
 use antiphon_base::watch::interruptible;
 use antiphon_model::energy::{Energy, Moved, Power};
 use antiphon_model::fabric::LinkId;
-use antiphon_model::system::Endpoint;
 
 /// Energies of what the recorder sees are in parts of an attojoule: those of a tick are small.
 const FRACTION_BITS: u32 = 20;
@@ -41,18 +41,6 @@ impl PowerRates {
     }
 }
 
-/// What a message reads and writes at both ends.
-fn endpoint(plan: &Plan, kind: &MessageKind, moved: &mut Moved) {
-    let bytes = u128::from(kind.bytes);
-    match plan.system.endpoint {
-        Endpoint::System | Endpoint::Ideal(_) => {}
-        // What is sent on is read, and what it is added to; what comes is written.
-        Endpoint::Npu(_) => moved.memory_bytes += if kind.adds { 3 * bytes } else { 2 * bytes },
-        // As much in SRAM; a sum is read and written where it comes.
-        Endpoint::Ace(_) => moved.sram_bytes += if kind.adds { 3 * bytes } else { 2 * bytes },
-    }
-}
-
 /// All that a plan moves. O(hops).
 fn moved(plan: &Plan) -> Moved {
     let mut moved = Moved { link_flits: vec![0; plan.fabric.links.len()], ..Moved::default() };
@@ -60,10 +48,10 @@ fn moved(plan: &Plan) -> Moved {
         let kind = plan.kind(job);
         let flits = kind.packets.count * kind.packets.flits;
         moved.message(plan.route(job), flits, kind.chunks, kind.bytes, kind.adds);
-        let mut once = Moved::default();
-        endpoint(plan, kind, &mut once);
-        moved.memory_bytes += once.memory_bytes * u128::from(kind.chunks);
-        moved.sram_bytes += once.sram_bytes * u128::from(kind.chunks);
+        let [memory, sram] = accesses(&plan.system.endpoint, kind.adds);
+        let bytes = u128::from(kind.bytes) * u128::from(kind.chunks);
+        moved.memory_bytes += memory * bytes;
+        moved.sram_bytes += sram * bytes;
     }
     plan.channels.share(&mut moved.link_flits, |id| plan.system.rate_of(plan.fabric.link(id)).0);
     // What engines read goes into their SRAM, what they write back comes from it.

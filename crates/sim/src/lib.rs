@@ -1,5 +1,6 @@
 //! Simulation: flights of schedules, several fidelities, one result.
 
+pub mod ace;
 mod agenda;
 mod budget;
 mod clock;

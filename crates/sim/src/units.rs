@@ -5,7 +5,7 @@
 //! have endpoints of their own, the messages of a unit keep their order on a link, and those of others need not wait for
 //! them: on every link the oldest unit that can goes.
 
-use super::plan::Plan;
+use crate::plan::Plan;
 use antiphon_model::schedule::TransferId;
 use std::collections::HashMap;
 

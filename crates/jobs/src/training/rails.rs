@@ -9,10 +9,10 @@ use antiphon_model::system::{Endpoint, System};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::{Exchange, Pass};
 use antiphon_sim::Order;
-use antiphon_sim::rails::endpoint::{Group, Node};
-use antiphon_sim::rails::engine::{Engine, Service, Step, spread};
-use antiphon_sim::rails::plan::{Plan, Stage};
-use antiphon_sim::rails::{Queue, Scheduler, check_steps, chunks_of, dynamic_energy};
+use antiphon_sim::rails::orders::{Plan, Stage};
+use antiphon_sim::rails::stage_endpoint::{RailsEndpoint, RailsGroup};
+use antiphon_sim::rails::stage_loop::{Service, StageLoop, Step, spread};
+use antiphon_sim::rails::{QueuePolicy, Scheduler, check_steps, chunks_of, dynamic_energy};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
@@ -21,14 +21,14 @@ use std::rc::Rc;
 /// part of the model.
 #[derive(Debug, Clone)]
 pub struct Groups {
-    model: Group,
-    data: Group,
+    model: RailsGroup,
+    data: RailsGroup,
 }
 
 impl Groups {
     /// Data parallelism: both groups are all NPUs.
     pub fn all(topology: &Topology) -> Groups {
-        let all = Group::whole(topology);
+        let all = RailsGroup::whole(topology);
         Groups { model: all.clone(), data: all }
     }
 
@@ -38,7 +38,7 @@ impl Groups {
     /// # Errors
     /// [`Code::NotApplicable`] if the dimensions cannot be divided so.
     pub fn divided(topology: &Topology, ranks: u64) -> Result<Groups> {
-        let none = || Group {
+        let none = || RailsGroup {
             topology: Topology { name: topology.name.clone(), dimensions: Vec::new() },
             numbers: Vec::new(),
         };
@@ -75,7 +75,7 @@ pub struct Carriage {
     /// Parts of an exchange; none: as many as have the size of the endpoint's chunks, 64 where it has none.
     pub chunks: Option<u32>,
     /// Which chunk a dimension serves next; none: the scheduler's, or the oldest at an endpoint.
-    pub queue: Queue,
+    pub queue: QueuePolicy,
     /// Whether switches reduce and multicast.
     pub offload: bool,
     /// What stands between memory and links.
@@ -86,7 +86,7 @@ pub struct Carriage {
 
 /// Chunks of all exchanges queue at the same dimensions.
 pub struct Rails {
-    engine: Engine,
+    engine: StageLoop,
     order: Order,
     /// Steps of the chunks of every exchange, and its priority.
     steps: Vec<(Rc<Chunks>, u32)>,
@@ -128,7 +128,7 @@ impl Rails {
     /// size in the same group have the same orders. A part arrives with its last chunk in order.
     ///
     /// # Errors
-    /// As [`Plan::uniform`], [`check_steps`] and [`Node::new`].
+    /// As [`Plan::uniform`], [`check_steps`] and [`RailsEndpoint::new`].
     pub fn new(
         topology: &Topology,
         groups: &Groups,
@@ -137,7 +137,7 @@ impl Rails {
         how: Carriage,
     ) -> Result<Rails> {
         let mut known: HashMap<(Kind, u64, bool), usize> = HashMap::new();
-        let mut plans: Vec<(&Group, Plan)> = Vec::new();
+        let mut plans: Vec<(&RailsGroup, Plan)> = Vec::new();
         let mut which = Vec::new();
         for (Exchange { kind, bytes }, pass) in iteration.exchanges_with_passes() {
             let data = pass == Pass::WeightGradient;
@@ -159,7 +159,7 @@ impl Rails {
         }
         let dimensions = topology.dimensions.len();
         let (engine, links, chunks) = if how.endpoint == Endpoint::System {
-            let whole = |(group, plan): &(&Group, Plan)| {
+            let whole = |(group, plan): &(&RailsGroup, Plan)| {
                 let step = |(number, stage): (usize, Stage)| {
                     let dimension = group.numbers[usize::from(stage.dimension)];
                     Step::Serve(Service::of(number, Stage { dimension, ..stage }))
@@ -168,12 +168,12 @@ impl Rails {
                 Rc::new(plan.orders.iter().map(of).collect::<Chunks>())
             };
             let links = (0..dimensions).map(|number| (Some(number), vec![])).collect();
-            (Engine::new(dimensions, how.queue, 1), links, plans.iter().map(whole).collect::<Vec<_>>())
+            (StageLoop::new(dimensions, how.queue, 1), links, plans.iter().map(whole).collect::<Vec<_>>())
         } else {
             let of: Vec<_> = plans.iter().map(|(group, plan)| (*group, plan)).collect();
             check_steps(&how.endpoint, which.iter().map(|&index| (&of[index].0.topology, of[index].1)))?;
-            let node = Node::new(dimensions, how.endpoint, &of)?;
-            let engine = node.engine(how.queue);
+            let node = RailsEndpoint::new(dimensions, how.endpoint, &of)?;
+            let engine = node.stage_loop(how.queue);
             let links = (0..node.servers()).map(|server| (node.dimension_of(server), vec![])).collect();
             (engine, links, plans.iter().map(|(group, plan)| Rc::new(node.chunks(group, plan))).collect())
         };
@@ -305,7 +305,7 @@ mod tests {
     use antiphon_sim::rails::run as run_alone;
     use antiphon_sim::rails::scheduler::{Baseline, Themis};
 
-    fn plain(chunks: u32, queue: Queue) -> Carriage {
+    fn plain(chunks: u32, queue: QueuePolicy) -> Carriage {
         Carriage { chunks: Some(chunks), queue, offload: false, endpoint: Endpoint::System, order: Order::Fifo }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let topology = topology();
         let groups = Groups::all(&topology);
         let mut network =
-            Rails::new(&topology, &groups, &plan, &Themis::default(), plain(64, Queue::Smallest)).unwrap();
+            Rails::new(&topology, &groups, &plan, &Themis::default(), plain(64, QueuePolicy::Smallest)).unwrap();
         let iteration = run(&plan, &mut network).unwrap();
         (plan, iteration)
     }
@@ -341,7 +341,7 @@ mod tests {
         let (_, timed) = iteration(&[layer(1000, 100_000_000), layer(1000, 50_000_000)], Overlap::None);
         let mut plan = Plan::uniform(&topology(), Kind::AllReduce, 150_000_000, 64, false).unwrap();
         Themis::default().schedule(&topology(), &mut plan);
-        assert_eq!(timed.time_ps, 6000 + run_alone(&topology(), &plan, Queue::Smallest, 1).time_ps);
+        assert_eq!(timed.time_ps, 6000 + run_alone(&topology(), &plan, QueuePolicy::Smallest, 1).time_ps);
         assert_eq!(timed.exposed_data_ps(), timed.time_ps - 6000);
     }
 
@@ -362,7 +362,7 @@ mod tests {
         let run = |overlap| {
             let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false, blocking: false };
             let plan = Iteration::iteration(&costs, policy, 0).unwrap();
-            let (topology, queue) = (topology(), Queue::Fifo);
+            let (topology, queue) = (topology(), QueuePolicy::Fifo);
             let groups = Groups::all(&topology);
             run(&plan, &mut Rails::new(&topology, &groups, &plan, &Baseline, plain(64, queue)).unwrap()).unwrap()
         };
@@ -378,7 +378,7 @@ mod tests {
     fn layers_are_divided_over_the_first_dimensions() {
         let groups = Groups::divided(&topology(), 128).unwrap();
         let sizes =
-            |group: &Group| group.topology.dimensions.iter().map(|dimension| dimension.size).collect::<Vec<_>>();
+            |group: &RailsGroup| group.topology.dimensions.iter().map(|dimension| dimension.size).collect::<Vec<_>>();
         assert_eq!((sizes(&groups.model), groups.model.numbers.clone()), (vec![16, 8], vec![0, 1]));
         assert_eq!((sizes(&groups.data), groups.data.numbers.clone()), (vec![8], vec![1]));
         for ranks in [3, 48, 4096] {
@@ -386,7 +386,7 @@ mod tests {
         }
         let policy = Policy { overlap: Overlap::None, bucket: Bucket::Layer, recompute: false, blocking: false };
         let plan = Iteration::iteration(&[layer(1, 1 << 30)], policy, 0).unwrap();
-        let network = Rails::new(&topology(), &groups, &plan, &Baseline, plain(4, Queue::Fifo)).unwrap();
+        let network = Rails::new(&topology(), &groups, &plan, &Baseline, plain(4, QueuePolicy::Fifo)).unwrap();
         let in_second = |step: &Step| matches!(step, Step::Serve(service) if service.server == 1);
         assert!(network.steps[0].0.iter().all(|steps| steps.iter().all(in_second)));
     }

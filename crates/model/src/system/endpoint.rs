@@ -234,25 +234,28 @@ impl Endpoint {
 
     /// Refuses more of a resource than there is.
     fn check(&self) -> Result<()> {
-        let bad = |what: String| Err(Error::new(Code::BadSize, format!("endpoint {}: {what}", self.name())));
-        let memory = |own: Rate, all: Rate| {
-            let [own, all] = [own, all].map(|rate| rate.0 as f64 / 1e9);
-            format!("memory_gb_per_s={own} is more than all there is, total_memory_gb_per_s={all}")
+        let what = match (self, self.memory()) {
+            (_, Some((own, all))) if own > all => {
+                let [own, all] = [own, all].map(Rate::as_gb_per_s);
+                format!("memory_gb_per_s={own} is more than all there is, total_memory_gb_per_s={all}")
+            }
+            (Endpoint::Npu(npu), _) if npu.sms > npu.total_sms => {
+                format!("sms={} is more than all there are, total_sms={}", npu.sms, npu.total_sms)
+            }
+            (Endpoint::Ace(ace), _) if ace.sram < ace.chunk => {
+                format!("sram={} holds not even one chunk; chunk={}", ace.sram, ace.chunk)
+            }
+            _ => return Ok(()),
         };
+        Err(Error::new(Code::BadSize, format!("endpoint {}: {what}", self.name())))
+    }
+
+    /// Memory bandwidth set aside for communication, and all there is.
+    fn memory(&self) -> Option<(Rate, Rate)> {
         match self {
-            Endpoint::Npu(npu) if npu.memory_rate > npu.total_memory_rate => {
-                bad(memory(npu.memory_rate, npu.total_memory_rate))
-            }
-            Endpoint::Ace(ace) if ace.memory_rate > ace.total_memory_rate => {
-                bad(memory(ace.memory_rate, ace.total_memory_rate))
-            }
-            Endpoint::Npu(npu) if npu.sms > npu.total_sms => {
-                bad(format!("sms={} is more than all there are, total_sms={}", npu.sms, npu.total_sms))
-            }
-            Endpoint::Ace(ace) if ace.sram < ace.chunk => {
-                bad(format!("sram={} holds not even one chunk; chunk={}", ace.sram, ace.chunk))
-            }
-            _ => Ok(()),
+            Endpoint::System | Endpoint::Ideal(_) => None,
+            Endpoint::Npu(npu) => Some((npu.memory_rate, npu.total_memory_rate)),
+            Endpoint::Ace(ace) => Some((ace.memory_rate, ace.total_memory_rate)),
         }
     }
 
@@ -303,17 +306,11 @@ impl Endpoint {
 
     /// What computation has of the node while something is communicated (ACE, ISCA 2021, Table VI).
     pub fn left(&self) -> Left {
-        let all = (1, 1);
-        match self {
-            Endpoint::System | Endpoint::Ideal(_) => Left { memory: all, processors: all },
-            Endpoint::Npu(npu) => Left {
-                memory: (npu.total_memory_rate.0 - npu.memory_rate.0, npu.total_memory_rate.0),
-                processors: ((npu.total_sms - npu.sms).into(), npu.total_sms.into()),
-            },
-            Endpoint::Ace(ace) => {
-                Left { memory: (ace.total_memory_rate.0 - ace.memory_rate.0, ace.total_memory_rate.0), processors: all }
-            }
-        }
+        let processors = match self {
+            Endpoint::Npu(npu) => ((npu.total_sms - npu.sms).into(), npu.total_sms.into()),
+            _ => (1, 1),
+        };
+        Left { memory: self.memory().map_or((1, 1), |(own, all)| (all.0 - own.0, all.0)), processors }
     }
 }
 

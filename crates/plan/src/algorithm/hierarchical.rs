@@ -12,7 +12,7 @@ use antiphon_model::collective::Kind;
 use antiphon_model::fabric::DimensionShape;
 use antiphon_model::schedule::Schedule;
 use antiphon_sim::rails::scheduler::{STAGES, Search, Themis};
-use antiphon_sim::rails::{Expansion, Plan, Policy, Run, estimate, lower_watched, run};
+use antiphon_sim::rails::{Expansion, Plan, Policy, RailsTimes, estimate, lower_watched, run};
 
 /// See the module.
 pub struct Hierarchical;
@@ -59,7 +59,7 @@ const WORTH: f64 = 0.01;
 /// A plan, and what it is estimated to take in messages.
 struct Candidate {
     plan: Plan,
-    timed: Run,
+    timed: RailsTimes,
     slices: u32,
     time_ps: Picos,
 }

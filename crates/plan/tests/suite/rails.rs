@@ -14,7 +14,7 @@ use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
 use antiphon_sim::Fidelity;
 use antiphon_sim::rails::scheduler::{Baseline, Scheduler, Search, Themis};
-use antiphon_sim::rails::{Expansion, Plan, Queue, Run, lower, prove_by_symmetry, run};
+use antiphon_sim::rails::{Expansion, Plan, QueuePolicy, RailsTimes, lower, prove_by_symmetry, run};
 use proptest::prelude::*;
 
 const KINDS: [Kind; 4] = [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll];
@@ -37,7 +37,7 @@ fn scheduled(topology: &Topology, kind: Kind, bytes: u64, chunks: u32, scheduler
     plan
 }
 
-fn proven(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Schedule {
+fn proven(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u32) -> Schedule {
     let schedule = lower(expansion, plan, run, slices).unwrap();
     let proof = verify(&expansion.fabric, &schedule).unwrap();
     assert!(proof.complete);
@@ -45,7 +45,7 @@ fn proven(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Schedul
 }
 
 /// Share by which the lowered plan takes longer than in stages, in percent.
-fn excess(topology: &Topology, plan: &Plan, queue: Queue, slices: u32) -> f64 {
+fn excess(topology: &Topology, plan: &Plan, queue: QueuePolicy, slices: u32) -> f64 {
     let payload = (plan.bytes >> 14).next_power_of_two().max(4096);
     let expansion = Expansion::new(topology).unwrap();
     let timed = run(topology, plan, queue, 1);
@@ -76,7 +76,7 @@ fn one_order_of_dimensions() {
     ] {
         let topology = Topology::parse(spec).unwrap();
         let plan = scheduled(&topology, Kind::AllReduce, 64 << 20, 32, &Baseline);
-        let stages = run(&topology, &plan, Queue::Fifo, 1).time_ps as f64;
+        let stages = run(&topology, &plan, QueuePolicy::Fifo, 1).time_ps as f64;
         let (fabric, system) = (Fabric::parse(fabric).unwrap(), system(4096));
         let expansion = Expansion::of(&fabric, &system).unwrap();
         let rates: Vec<_> = expansion.topology.dimensions.iter().map(|each| each.npu_rate()).collect();
@@ -104,7 +104,7 @@ fn excesses(spec: &str, kind: Kind, bytes: u64, chunks: u32, slices: u32) -> Vec
             _ => &search,
         };
         let plan = scheduled(&topology, kind, bytes, chunks, scheduler);
-        excess(&topology, &plan, Queue::parse(queue).unwrap(), slices)
+        excess(&topology, &plan, QueuePolicy::parse(queue).unwrap(), slices)
     };
     SCHEDULERS.iter().map(of).collect()
 }
@@ -174,7 +174,7 @@ fn every_fidelity_times_it() {
     let topology = Topology::parse("ring4@200/20ns,sw2@200/20ns,fc2@200/20ns").unwrap();
     let expansion = Expansion::new(&topology).unwrap();
     let plan = scheduled(&topology, Kind::AllReduce, 1 << 20, 4, &Themis::default());
-    let timed = run(&topology, &plan, Queue::Tail, 1);
+    let timed = run(&topology, &plan, QueuePolicy::Tail, 1);
     let schedule = proven(&expansion, &plan, &timed, 2);
     let system = System::preset("generic").unwrap();
     for &(_, fidelity) in Fidelity::ALL {
@@ -192,7 +192,7 @@ fn every_fidelity_times_it() {
 fn a_thousand_npus_both_ways() {
     let topology = Topology::parse("3D-SW_SW_SW_hetero").unwrap();
     let plan = scheduled(&topology, Kind::AllReduce, 1 << 30, 4, &Themis::default());
-    let timed = run(&topology, &plan, Queue::Smallest, 1);
+    let timed = run(&topology, &plan, QueuePolicy::Smallest, 1);
     assert_eq!(prove_by_symmetry(&topology, &plan, &timed).unwrap().npus, 1024);
     let schedule = proven(&Expansion::new(&topology).unwrap(), &plan, &timed, 1);
     assert_eq!(schedule.transfers.len(), 4 * 2 * 1024 * 10);
@@ -202,13 +202,13 @@ fn a_thousand_npus_both_ways() {
 fn what_cannot_be_lowered() {
     let topology = Topology::parse("3D-SW_SW_SW_hetero").unwrap();
     let expansion = Expansion::new(&topology).unwrap();
-    let refused = |expansion: &Expansion, plan: &Plan, run: &Run, slices, code, part: &str| {
+    let refused = |expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices, code, part: &str| {
         let error = lower(expansion, plan, run, slices).unwrap_err();
         assert_eq!(error.code, code, "{error}");
         assert!(error.message.contains(part), "{error}");
     };
     let plan = scheduled(&topology, Kind::AllReduce, 1 << 30, 128, &Baseline);
-    let timed = run(&topology, &plan, Queue::Fifo, 1);
+    let timed = run(&topology, &plan, QueuePolicy::Fifo, 1);
     refused(&expansion, &plan, &timed, 1, Code::TooLarge, "prove by symmetry");
     refused(&expansion, &plan, &timed, 0, Code::BadSize, "0 slices");
     refused(&expansion, &plan, &timed, u32::MAX, Code::BadSize, "expected 1 to 64");
@@ -222,10 +222,10 @@ fn what_cannot_be_lowered() {
 }
 
 /// Small topologies with any orders, AllGather's apart from ReduceScatter's, and any queue.
-fn cases() -> impl Strategy<Value = (Topology, Plan, Queue)> {
+fn cases() -> impl Strategy<Value = (Topology, Plan, QueuePolicy)> {
     let dimension = prop::sample::select(vec!["ring2", "ring3", "ring4", "fc2", "fc3", "fc4", "sw2", "sw4"]);
     let dimensions = prop::collection::vec((dimension, 100u32..2000, 0u32..2000), 1..4);
-    let queue = prop::sample::select(Queue::ALL.iter().map(|(_, queue)| *queue).collect::<Vec<_>>());
+    let queue = prop::sample::select(QueuePolicy::ALL.iter().map(|(_, queue)| *queue).collect::<Vec<_>>());
     let kind = prop::sample::select(KINDS.to_vec());
     (dimensions, kind, 1u32..5, queue, 20_000u64..200_000, prop::collection::vec(any::<u8>(), 64)).prop_map(
         |(dimensions, kind, chunks, queue, bytes, swaps)| {

@@ -7,7 +7,7 @@ use antiphon_model::system::Endpoint;
 use antiphon_model::topology::Topology;
 use antiphon_sim::rails::advise::advise;
 use antiphon_sim::rails::scheduler::Themis;
-use antiphon_sim::rails::{Chunks, Policy, Queue, Task};
+use antiphon_sim::rails::{Chunks, Policy, QueuePolicy, Task};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
@@ -59,7 +59,7 @@ fn time(task: &Task) -> Picos {
 
 /// The best of all other schedulers, with any queue policy.
 fn best_other(search: &Task) -> Picos {
-    let queues = Queue::ALL.iter().map(|(_, queue)| Some(*queue));
+    let queues = QueuePolicy::ALL.iter().map(|(_, queue)| Some(*queue));
     let others = [(Policy::Baseline, false), (Policy::Themis, false), (Policy::Themis, true)];
     let of = |(policy, fixed_delay), queue| Task {
         policy,

@@ -1,5 +1,6 @@
 //! Messages that wait at their receivers, and what an event sets free.
 
+use super::aside::AsideFor;
 use super::waits::Waiting;
 use super::{Carrier, Endpoints};
 use crate::clock::Ticks;
@@ -8,15 +9,15 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A transfer and a chunk of it.
-type Message = (TransferId, u64);
+type ChunkOfTransfer = (TransferId, u64);
 
 /// Messages that are held, each with the first event that it still waits for, and the chunk that this is of.
 #[derive(Default)]
-pub struct Holds(FxHashMap<(Dependency, u64), SmallVec<[Message; 1]>>);
+pub struct Holds(FxHashMap<(Dependency, u64), SmallVec<[ChunkOfTransfer; 1]>>);
 
 impl Holds {
     /// All messages that are held, in no order.
-    pub fn messages(&self) -> impl Iterator<Item = Message> {
+    pub fn messages(&self) -> impl Iterator<Item = ChunkOfTransfer> {
         self.0.values().flatten().copied()
     }
 
@@ -33,7 +34,7 @@ impl Holds {
 
 impl Endpoints<'_> {
     /// Reduces or stores a message that was received, unless it must wait.
-    pub fn hold(&mut self, (transfer, chunk): Message, now: Ticks) {
+    pub fn hold(&mut self, (transfer, chunk): ChunkOfTransfer, now: Ticks) {
         let after = self.plan.apply_after(&self.plan.jobs[transfer as usize]);
         let missing = after.iter().find(|&&dependency| !self.has_happened(dependency, chunk));
         match (missing, &mut self.holds) {
@@ -66,8 +67,9 @@ impl Endpoints<'_> {
         for id in waiting {
             let queue = self.transfers[id as usize].queue;
             if self.data_ready(id) {
-                if self.plan.units.is_some() {
-                    self.come_back(queue, id);
+                if let Some(units) = &self.plan.units {
+                    let (family, chunk) = (units.family_of[id as usize], self.transfers[id as usize].started);
+                    self.come_back(AsideFor::Turn(queue), family, chunk);
                 }
                 woken.push(queue);
             }

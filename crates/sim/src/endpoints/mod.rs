@@ -13,16 +13,16 @@
 
 mod adders;
 mod aside;
-mod engine;
 mod holds;
 mod launches;
-mod node;
-mod periodic;
+mod memory_ports;
 mod ports;
+mod rank_state;
 mod reached;
 mod receivers;
 mod senders;
 mod stalled;
+mod unit_engine;
 mod waits;
 
 use super::agenda::Agenda;
@@ -38,14 +38,14 @@ use antiphon_model::schedule::{Issue, TransferId};
 #[cfg(doc)]
 use antiphon_model::system::Assignment;
 use aside::Aside;
-use engine::Engines;
 use holds::Holds;
 use launches::{FlightState, Launches};
-use node::Nodes;
+use memory_ports::MemoryPorts;
 use ports::Ports;
 use reached::Early;
-use senders::Queue;
+use senders::SendQueue;
 use std::ops::Range;
+use unit_engine::UnitEngines;
 use waits::Waits;
 
 /// A network as the ranks see it: interfaces that take whole messages.
@@ -92,7 +92,7 @@ struct TransferState {
 ///
 /// The order of variants, then that of numbers, is the order of simultaneous events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum RankEvent {
     /// The last packet of a message was received and handed over.
     Received { transfer: TransferId, chunk: u64 },
     /// Its data was added (or stored).
@@ -118,8 +118,8 @@ pub struct Endpoints<'a> {
     pub deliveries: Deliveries,
     /// From the arrival of a message to the start of what waited for it.
     hand_off: Ticks,
-    agenda: Agenda<Event>,
-    queues: Vec<Queue>,
+    agenda: Agenda<RankEvent>,
+    queues: Vec<SendQueue>,
     interfaces: Vec<Interface>,
     ports: Ports,
     transfers: Vec<TransferState>,
@@ -133,11 +133,11 @@ pub struct Endpoints<'a> {
     holds: Option<Holds>,
     adders: Adders,
     /// Where ranks read what they send.
-    nodes: Option<Nodes>,
+    memory: Option<MemoryPorts>,
     /// Where they have an order of their own.
     aside: Aside,
     /// Where they have engines.
-    engines: Option<Engines>,
+    engines: Option<UnitEngines>,
     /// Messages of each phase not yet applied.
     phase_left: Vec<u64>,
     flights: Vec<FlightState>,
@@ -155,7 +155,7 @@ impl<'a> Endpoints<'a> {
     /// modelled.
     ///
     /// # Errors
-    /// As [`Engines::new`].
+    /// As [`UnitEngines::new`].
     pub fn new(plan: &'a Plan<'a>, order: Order, hand_off: Ticks, issue: Option<Issue>) -> Result<Self> {
         // They serve every link by itself, then.
         let issue = if plan.units.is_some() { Some(Issue::Links) } else { issue };
@@ -174,9 +174,9 @@ impl<'a> Endpoints<'a> {
                 .then(|| (vec![0; plan.jobs.len()], Early::default())),
             holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(Holds::default),
             adders: Adders::new(plan),
-            nodes: Nodes::new(plan),
+            memory: MemoryPorts::new(plan),
             aside: Aside::default(),
-            engines: Engines::new(plan)?,
+            engines: UnitEngines::new(plan)?,
             phase_left: plan.phase_messages.clone(),
             flights: Vec::with_capacity(plan.flights.len()),
             launches: Launches::new(plan, order),
@@ -236,20 +236,20 @@ impl<'a> Endpoints<'a> {
     pub fn step(&mut self, carrier: &mut impl Carrier) {
         let Some((now, event)) = self.agenda.pop() else { return };
         match event {
-            Event::Received { transfer, chunk } => self.received(transfer, chunk, now, carrier),
-            Event::Applied { transfer, chunk } => self.added(transfer, chunk, now, carrier),
-            Event::Sent { transfer, chunk } => self.was_sent(transfer, chunk, now, carrier),
-            Event::Wake { queue } => self.advance(queue, now, carrier),
-            Event::Fetched { interface, transfer, chunk } => self.fetched(transfer, chunk, interface, now, carrier),
-            Event::Read { rank } => self.read_next(rank, now),
-            Event::Loaded { family, chunk } => self.loaded(family, chunk, now, carrier),
-            Event::Written { family } => self.written(family, now),
+            RankEvent::Received { transfer, chunk } => self.received(transfer, chunk, now, carrier),
+            RankEvent::Applied { transfer, chunk } => self.added(transfer, chunk, now, carrier),
+            RankEvent::Sent { transfer, chunk } => self.was_sent(transfer, chunk, now, carrier),
+            RankEvent::Wake { queue } => self.advance(queue, now, carrier),
+            RankEvent::Fetched { interface, transfer, chunk } => self.fetched(transfer, chunk, interface, now, carrier),
+            RankEvent::Read { rank } => self.read_next(rank, now),
+            RankEvent::Loaded { family, chunk } => self.loaded(family, chunk, now, carrier),
+            RankEvent::Written { family } => self.written(family, now),
         }
     }
 
     /// Packets have left an interface, so that it may be free or have room.
     pub fn departed(&mut self, interface: u32, now: Ticks, carrier: &mut impl Carrier) {
-        if self.nodes.is_some() {
+        if self.memory.is_some() {
             self.feed(interface, now, carrier);
         }
         self.advance(self.interfaces[interface as usize].queue, now, carrier);
@@ -258,8 +258,8 @@ impl<'a> Endpoints<'a> {
     /// The message of a chunk reached the node of its receiver, or will at `at`.
     pub fn arrived(&mut self, transfer: TransferId, chunk: u64, at: Ticks) {
         let event = match self.is_stored_at_once(transfer) {
-            true => Event::Applied { transfer, chunk },
-            false => Event::Received { transfer, chunk },
+            true => RankEvent::Applied { transfer, chunk },
+            false => RankEvent::Received { transfer, chunk },
         };
         self.push(at + self.hand_off, event);
     }
@@ -267,11 +267,11 @@ impl<'a> Endpoints<'a> {
     /// The last packet of a message left its sender, or will at `at`.
     pub fn sent(&mut self, transfer: TransferId, chunk: u64, at: Ticks) {
         if self.sent.is_some() {
-            self.push(at, Event::Sent { transfer, chunk });
+            self.push(at, RankEvent::Sent { transfer, chunk });
         }
     }
 
-    fn push(&mut self, at: Ticks, event: Event) {
+    fn push(&mut self, at: Ticks, event: RankEvent) {
         self.agenda.push(at, event);
     }
 }

@@ -1,8 +1,8 @@
 //! Receivers: one reduction at a time, and what an applied message sets free.
 
-use super::{Carrier, Endpoints, Event};
+use super::{Carrier, Endpoints, RankEvent};
 use crate::clock::Ticks;
-use antiphon_model::schedule::{Dependency, Event as Becomes, TransferId};
+use antiphon_model::schedule::{Dependency, Event, TransferId};
 
 impl Endpoints<'_> {
     /// Whether messages of a transfer are applied when they are handed over, and nothing else happens then.
@@ -30,14 +30,14 @@ impl Endpoints<'_> {
             0 => now,
             reduce => self.adders.add(job.to, transfer, self.ranking.of(job.flight), now, reduce),
         };
-        self.push(at, Event::Applied { transfer, chunk });
+        self.push(at, RankEvent::Applied { transfer, chunk });
     }
 
     /// A message was added, unless others that go first came between.
     pub fn added(&mut self, transfer: TransferId, chunk: u64, now: Ticks, carrier: &mut impl Carrier) {
         let job = &self.plan.jobs[transfer as usize];
         match self.adders.done(job.to, transfer, now) {
-            Some(later) => self.push(later, Event::Applied { transfer, chunk }),
+            Some(later) => self.push(later, RankEvent::Applied { transfer, chunk }),
             None => self.apply(transfer, chunk, now, carrier),
         }
     }
@@ -54,7 +54,7 @@ impl Endpoints<'_> {
         if self.phase_left[job.phase as usize] == 0 {
             self.open_gate(job.flight, now, carrier);
         }
-        self.wake((Dependency::new(transfer, Becomes::Applied), chunk), waiting, now, carrier);
+        self.wake((Dependency::new(transfer, Event::Applied), chunk), waiting, now, carrier);
         self.drive(transfer, chunk, now, carrier);
         let left = &mut self.flights[job.flight as usize].left;
         *left -= 1;

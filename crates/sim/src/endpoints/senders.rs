@@ -1,6 +1,7 @@
 //! Senders: which message starts when.
 
-use super::{Carrier, Endpoints, Event, FlightState, Interface};
+use super::aside::AsideFor;
+use super::{Carrier, Endpoints, FlightState, Interface, RankEvent};
 use crate::clock::Ticks;
 use crate::turns::Turns;
 use antiphon_base::watch::interruptible;
@@ -9,7 +10,7 @@ use antiphon_model::system::Assignment;
 use std::ops::Range;
 
 /// Transfers of one sender (a node's link or a rank) still to be started, in schedule order.
-pub struct Queue {
+pub struct SendQueue {
     pub turns: Turns,
     /// Transfers of the current slot that have not started (step order only).
     pub slot: Vec<TransferId>,
@@ -67,8 +68,8 @@ impl Endpoints<'_> {
         let first = self.interfaces.len() as u32;
         let node = self.plan.node_of(flight, rank);
         self.interfaces.extend((0..interfaces).map(|_| Interface { queue, node, busy_until: 0 }));
-        self.nodes.iter_mut().for_each(|nodes| nodes.add_interfaces(interfaces as usize));
-        self.queues.push(Queue {
+        self.memory.iter_mut().for_each(|memory| memory.add_interfaces(interfaces as usize));
+        self.queues.push(SendQueue {
             turns: Turns::default(),
             slot: vec![],
             outstanding: 0,
@@ -141,7 +142,7 @@ impl Endpoints<'_> {
                 continue;
             }
             if !self.data_ready(id) {
-                if units && self.step_aside(queue, id) {
+                if units && self.step_aside(AsideFor::Turn(queue), id) {
                     self.queues[queue as usize].turns.park(self.plan);
                     continue;
                 }
@@ -192,7 +193,7 @@ impl Endpoints<'_> {
                 let until = self.start(id, free, now, carrier);
                 if until > now {
                     self.interfaces[free as usize].busy_until = until;
-                    self.push(until, Event::Wake { queue });
+                    self.push(until, RankEvent::Wake { queue });
                 }
             }
             if !self.queues[queue as usize].slot.is_empty() {
@@ -227,8 +228,8 @@ impl Endpoints<'_> {
 
     /// Whether another message may start at an interface of a link: where ranks read, whether another may be read.
     fn has_room(&self, interface: u32, carrier: &impl Carrier) -> bool {
-        match &self.nodes {
-            Some(nodes) => !nodes.is_full(interface),
+        match &self.memory {
+            Some(memory) => !memory.is_full(interface),
             None => carrier.has_room(interface),
         }
     }

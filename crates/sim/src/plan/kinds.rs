@@ -1,5 +1,6 @@
 //! Messages, sizes and times resolved.
 
+use crate::ace::work::{after_link, before_link, forwarded_by, reads};
 use crate::clock::Ticks;
 use antiphon_base::units::Bytes;
 use antiphon_model::schedule::{Op, Schedule, Transfer};
@@ -50,14 +51,15 @@ pub struct Fetch {
 
 impl Fetch {
     /// Of a message of `bytes`, each read so often.
-    fn of(endpoint: &Endpoint, system: &System, bytes: Bytes, reads: u64) -> Fetch {
-        let Endpoint::Npu(npu) = endpoint else { return Fetch::default() };
-        let first = bytes.min(npu.message);
+    fn of(system: &System, bytes: Bytes, reads: u64) -> Fetch {
+        let work = before_link(&system.endpoint, reads);
+        let [read, bus] = &work[..] else { return Fetch::default() };
+        let first = bytes.min(forwarded_by(&system.endpoint));
         Fetch {
-            read: npu.read_rate().time_for(reads * bytes),
-            read_first: npu.read_rate().time_for(reads * first),
-            bus: npu.bus_rate.time_for(bytes),
-            bus_first: npu.bus_rate.time_for(first),
+            read: read.time_for(bytes),
+            read_first: read.time_for(first),
+            bus: bus.time_for(bytes),
+            bus_first: bus.time_for(first),
             packets_first: system.packets(first).count,
         }
     }
@@ -73,8 +75,7 @@ impl MessageKind {
             stride: lane.stride.into(),
             bytes: schedule.message_bytes(transfer),
             adds,
-            // What has come is read to be added to what is there.
-            reads: if adds { 2 } else { 1 },
+            reads: reads(adds),
             goes_on: transfer.route.len() > 1,
             packets: Packets { count: 0, flits: 0 },
             reduce: 0,
@@ -87,10 +88,9 @@ impl MessageKind {
         let reduce = match system.endpoint {
             _ if !self.adds => 0,
             Endpoint::System => system.reduce_time(self.bytes),
-            Endpoint::Ace(ace) => ace.add_rate().time_for(self.bytes),
-            Endpoint::Ideal(_) | Endpoint::Npu(_) => 0,
+            _ => after_link(&system.endpoint).map_or(0, |work| work.time_for(self.bytes)),
         };
-        let fetch = Fetch::of(&system.endpoint, system, self.bytes, self.reads);
+        let fetch = Fetch::of(system, self.bytes, self.reads);
         MessageKind { packets: system.packets(self.bytes), reduce, fetch, ..self }
     }
 

@@ -10,7 +10,7 @@ use super::clock::{Clock, MAX_BITS, Ticks};
 use super::energy::PowerRates;
 use super::flight::Flight;
 use super::turns::Turn;
-use super::units::Units;
+use crate::units::Units;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_base::watch::interruptible;

@@ -2,7 +2,7 @@
 //!
 //! Both follow from the best split of what is sent over the dimensions ([`levels`]).
 
-use super::plan::Path;
+use super::orders::Path;
 use antiphon_base::units::Rate;
 use antiphon_model::fabric::split::{levels, sent_first};
 use antiphon_model::topology::Topology;
@@ -107,7 +107,7 @@ pub fn advise(topology: &Topology) -> Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rails::{Plan, Queue, Scheduler, run, scheduler::Search};
+    use crate::rails::{Plan, QueuePolicy, Scheduler, run, scheduler::Search};
     use antiphon_model::collective::Kind;
 
     fn advice(spec: &str) -> Advice {
@@ -150,7 +150,7 @@ mod tests {
             let topology = Topology::parse(spec).unwrap();
             let mut plan = Plan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 128, false).unwrap();
             Search::default().schedule(&topology, &mut plan);
-            let reached = run(&topology, &plan, Queue::Tail, 1).mean_utilization(&topology);
+            let reached = run(&topology, &plan, QueuePolicy::Tail, 1).mean_utilization(&topology);
             let bound = advise(&topology).utilization_bound;
             assert!(reached <= bound + 1e-9 && reached > 0.95 * bound, "{spec}: {reached} of {bound}");
         }

@@ -1,14 +1,14 @@
 //! The basic collectives of one dimension, message by message: rings in both directions, direct, and
 //! halving-doubling (Themis, ISCA 2022, section 2.2 and Table 1).
 
-use super::plan::Basic;
+use super::orders::Basic;
 use antiphon_model::fabric::DimensionShape;
 use std::ops::Range;
 
 /// A message between two NPUs of one group. Senders, receivers, blocks and sources are coordinates along
 /// the dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Message {
+pub(super) struct Sending {
     /// What it carries is the sender's own or has arrived in an earlier step.
     pub step: u32,
     /// Sender.
@@ -43,7 +43,7 @@ pub(super) fn blocks(shape: DimensionShape, size: u64, basic: Basic) -> u64 {
 /// All messages of a group of `size` NPUs, by step. Blocks have `pieces` pieces: two where there are rings,
 /// one for each direction. An AllToAll is direct on a switch too: with halving-doubling every block
 /// would be sent several times.
-pub(super) fn messages(shape: DimensionShape, size: u32, basic: Basic, pieces: u32) -> Vec<Message> {
+pub(super) fn messages(shape: DimensionShape, size: u32, basic: Basic, pieces: u32) -> Vec<Sending> {
     let mut list = match (shape, basic) {
         (DimensionShape::Ring, Basic::Exchange) => ring_exchange(size, pieces),
         (DimensionShape::Ring, _) => ring(size, basic),
@@ -65,7 +65,7 @@ fn ahead(size: u32, from: u32, direction: u32, distance: u32) -> u32 {
 }
 
 /// Each piece goes around the ring in its own direction: to its owner, gathering contributions, or from it.
-fn ring(size: u32, basic: Basic) -> Vec<Message> {
+fn ring(size: u32, basic: Basic) -> Vec<Sending> {
     let mut list = Vec::new();
     for (step, direction, from) in triples(size - 1, 2, size) {
         let owner = match basic {
@@ -73,17 +73,17 @@ fn ring(size: u32, basic: Basic) -> Vec<Message> {
             _ => ahead(size, from, 1 - direction, step),
         };
         let (to, pieces) = (ahead(size, from, direction, 1), direction..direction + 1);
-        list.push(Message { step, from, to, direction, pieces, blocks: owner..owner + 1, source: from });
+        list.push(Sending { step, from, to, direction, pieces, blocks: owner..owner + 1, source: from });
     }
     list
 }
 
 /// Each block comes to its owner from both ends, gathering contributions on the way, the farthest first: every link
 /// carries a block a step.
-fn line(size: u32, pieces: u32) -> Vec<Message> {
+fn line(size: u32, pieces: u32) -> Vec<Sending> {
     let mut list = Vec::new();
     for owner in 0..size {
-        let message = |step, from, to, direction| Message {
+        let message = |step, from, to, direction| Sending {
             step,
             from,
             to,
@@ -99,14 +99,14 @@ fn line(size: u32, pieces: u32) -> Vec<Message> {
 }
 
 /// A message of [`line`] the other way, with time reversed.
-fn back(size: u32, message: Message) -> Message {
-    let Message { step, from, to, direction, .. } = message;
-    Message { step: size - 2 - step, from: to, to: from, direction: 1 - direction, source: to, ..message }
+fn back(size: u32, message: Sending) -> Sending {
+    let Sending { step, from, to, direction, .. } = message;
+    Sending { step: size - 2 - step, from: to, to: from, direction: 1 - direction, source: to, ..message }
 }
 
 /// Blocks go the shorter way, hop by hop, the farthest first; if both ways are equal, half of the pieces go
 /// either way.
-fn ring_exchange(size: u32, pieces: u32) -> Vec<Message> {
+fn ring_exchange(size: u32, pieces: u32) -> Vec<Sending> {
     let mut list = Vec::new();
     for (distance, direction, source) in triples(size / 2 + 1, 2, size) {
         let distance = size / 2 - distance;
@@ -114,7 +114,7 @@ fn ring_exchange(size: u32, pieces: u32) -> Vec<Message> {
         let block = ahead(size, source, direction, distance);
         for step in 0..distance {
             let (from, to) = (ahead(size, source, direction, step), ahead(size, source, direction, step + 1));
-            list.push(Message { step, from, to, direction, pieces: pieces.clone(), blocks: block..block + 1, source });
+            list.push(Sending { step, from, to, direction, pieces: pieces.clone(), blocks: block..block + 1, source });
         }
     }
     list
@@ -122,25 +122,25 @@ fn ring_exchange(size: u32, pieces: u32) -> Vec<Message> {
 
 /// Everyone to everyone: at once where each pair has a link; through a switch one after the other, so
 /// that at any time every NPU receives from one.
-fn direct(shape: DimensionShape, size: u32, basic: Basic, pieces: u32) -> Vec<Message> {
+fn direct(shape: DimensionShape, size: u32, basic: Basic, pieces: u32) -> Vec<Sending> {
     let mut list = Vec::new();
     for (offset, from) in (1..size).flat_map(|offset| (0..size).map(move |from| (offset, from))) {
         let to = (from + offset) % size;
         let block = if basic == Basic::Gather { from } else { to };
         let step = if shape == DimensionShape::Switch { offset - 1 } else { 0 };
-        list.push(Message { step, from, to, direction: 0, pieces: 0..pieces, blocks: block..block + 1, source: from });
+        list.push(Sending { step, from, to, direction: 0, pieces: 0..pieces, blocks: block..block + 1, source: from });
     }
     list
 }
 
 /// Recursive halving, the farthest partners first, so that what is sent adjoins.
-fn halving(size: u32, pieces: u32) -> Vec<Message> {
+fn halving(size: u32, pieces: u32) -> Vec<Sending> {
     let mut list = Vec::new();
     for (step, from) in (0..size.ilog2()).flat_map(|step| (0..size).map(move |from| (step, from))) {
         let part = size >> (step + 1);
         let to = from ^ part;
         let start = to / part * part;
-        list.push(Message {
+        list.push(Sending {
             step,
             from,
             to,
@@ -154,13 +154,13 @@ fn halving(size: u32, pieces: u32) -> Vec<Message> {
 }
 
 /// Recursive doubling, the nearest partners first.
-fn doubling(size: u32, pieces: u32) -> Vec<Message> {
+fn doubling(size: u32, pieces: u32) -> Vec<Sending> {
     let mut list = Vec::new();
     for (step, from) in (0..size.ilog2()).flat_map(|step| (0..size).map(move |from| (step, from))) {
         let part = 1 << step;
         let start = from / part * part;
         let (to, blocks) = (from ^ part, start..start + part);
-        list.push(Message { step, from, to, direction: 0, pieces: 0..pieces, blocks, source: from });
+        list.push(Sending { step, from, to, direction: 0, pieces: 0..pieces, blocks, source: from });
     }
     list
 }

@@ -1,8 +1,8 @@
 //! Why NPUs must agree on the order of chunks (Themis paper, section 4.6): every NPU by itself, with
 //! jitter, serving chunks as they come or in an order agreed on beforehand.
 
-use super::engine::{Queue, priority, run as run_alike, turned};
-use super::plan::{Plan, Stage};
+use super::orders::{Plan, Stage};
+use super::stage_loop::{QueuePolicy, priority, run as run_alike, turned};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::interruptible;
@@ -37,7 +37,7 @@ pub struct Jitter {
 ///
 /// # Errors
 /// [`Code::Stalled`] with the cycle of NPUs that wait for each other; [`Code::TooLarge`].
-pub fn run(topology: &Topology, plan: &Plan, queue: Queue, jitter: &Jitter) -> Result<Picos> {
+pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, jitter: &Jitter) -> Result<Picos> {
     let npus = topology.npus();
     let stages = plan.orders.first().map_or(0, |order| plan.stages(topology, order).count()) as u64;
     let chunks = plan.orders.len() as u64;
@@ -53,7 +53,7 @@ pub fn run(topology: &Topology, plan: &Plan, queue: Queue, jitter: &Jitter) -> R
 
 struct Npus {
     coordinates: Coordinates,
-    queue: Queue,
+    queue: QueuePolicy,
     jitter: Jitter,
     random: Pcg64Mcg,
     npus: usize,
@@ -76,7 +76,7 @@ struct Npus {
 }
 
 impl Npus {
-    fn new(topology: &Topology, plan: &Plan, queue: Queue, jitter: &Jitter) -> Self {
+    fn new(topology: &Topology, plan: &Plan, queue: QueuePolicy, jitter: &Jitter) -> Self {
         let (npus, chunks, dimensions) = (topology.npus() as usize, plan.orders.len(), topology.dimensions.len());
         let agreed = if jitter.enforced { run_alike(topology, plan, queue, 1).spans } else { Vec::new() };
         let sizes = topology.dimensions.iter().map(|dimension| dimension.size as u32).collect();
@@ -216,7 +216,7 @@ mod tests {
     fn without_jitter_all_npus_do_as_one() {
         let topology = Topology::parse("ring4@1000/20ns,sw4@800/700ns,fc2@400/700ns").unwrap();
         let plan = plan(&topology);
-        for queue in [Queue::Fifo, Queue::Tail] {
+        for queue in [QueuePolicy::Fifo, QueuePolicy::Tail] {
             let one = run_alike(&topology, &plan, queue, 1).time_ps;
             for enforced in [false, true] {
                 let jitter = Jitter { most_ps: 0, seed: 1, enforced };
@@ -229,14 +229,14 @@ mod tests {
     fn jitter_deadlocks_unless_the_order_is_enforced() {
         let topology = Topology::parse("sw4@1000/700ns,sw4@800/700ns,sw4@400/700ns").unwrap();
         let plan = plan(&topology);
-        let alike = run_alike(&topology, &plan, Queue::Fifo, 1).time_ps;
+        let alike = run_alike(&topology, &plan, QueuePolicy::Fifo, 1).time_ps;
         let free = Jitter { most_ps: 50_000_000, seed: 1, enforced: false };
-        let error = run(&topology, &plan, Queue::Fifo, &free).unwrap_err();
+        let error = run(&topology, &plan, QueuePolicy::Fifo, &free).unwrap_err();
         assert_eq!(error.code, Code::Stalled);
         assert!(error.message.contains("NPU ") && error.message.contains("holds dimension"), "{error}");
-        let enforced = run(&topology, &plan, Queue::Fifo, &Jitter { enforced: true, ..free }).unwrap();
+        let enforced = run(&topology, &plan, QueuePolicy::Fifo, &Jitter { enforced: true, ..free }).unwrap();
         assert!(enforced > alike && enforced < 2 * alike + 32 * free.most_ps, "{alike} {enforced}");
-        assert_eq!(enforced, run(&topology, &plan, Queue::Fifo, &Jitter { enforced: true, ..free }).unwrap());
+        assert_eq!(enforced, run(&topology, &plan, QueuePolicy::Fifo, &Jitter { enforced: true, ..free }).unwrap());
     }
 
     /// A free dimension takes what the engine would take, also among chunks of one size.
@@ -244,7 +244,9 @@ mod tests {
     fn npus_choose_as_the_engine_does() {
         let topology = Topology::parse("sw4@1000/0ns").unwrap();
         let plan = Plan::uniform(&topology, Kind::AllReduce, 64_000_000, 4, false).unwrap();
-        for (queue, oldest_first) in [(Queue::Fifo, true), (Queue::Smallest, false), (Queue::SmallestBefore, false)] {
+        for (queue, oldest_first) in
+            [(QueuePolicy::Fifo, true), (QueuePolicy::Smallest, false), (QueuePolicy::SmallestBefore, false)]
+        {
             let mut npus = Npus::new(&topology, &plan, queue, &Jitter { most_ps: 0, seed: 1, enforced: false });
             for chunk in 0..4 {
                 let (time, number) = turned(queue, chunk.into(), chunk);
@@ -259,6 +261,6 @@ mod tests {
     fn too_many_npus_are_refused() {
         let topology = Topology::parse("fc200@1000/700ns,fc200@800/700ns").unwrap();
         let jitter = Jitter { most_ps: 0, seed: 1, enforced: true };
-        assert_eq!(run(&topology, &plan(&topology), Queue::Fifo, &jitter).unwrap_err().code, Code::TooLarge);
+        assert_eq!(run(&topology, &plan(&topology), QueuePolicy::Fifo, &jitter).unwrap_err().code, Code::TooLarge);
     }
 }

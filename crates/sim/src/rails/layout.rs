@@ -1,8 +1,8 @@
 //! Lanes of a chunk: numbered so that what a message carries is as few runs of adjacent lanes as possible.
 
-use super::basic::Message;
+use super::basic::Sending;
 use super::fabric::Expansion;
-use super::plan::Plan;
+use super::orders::Plan;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::DimensionShape;
 use antiphon_model::schedule::LaneId;
@@ -83,7 +83,7 @@ pub(super) fn carried(
     expansion: &Expansion,
     fixed: &[bool],
     dimension: usize,
-    message: &Message,
+    message: &Sending,
     slice: u32,
     origin: u32,
 ) -> Vec<Range<u32>> {
@@ -121,7 +121,7 @@ mod tests {
         let topology = antiphon_model::topology::Topology::parse("sw4@1/1ns,ring4@1/1ns,fc3@1/1ns").unwrap();
         let expansion = Expansion::new(&topology).unwrap();
         let plan = Plan::uniform(&topology, Kind::AllReduce, 1 << 20, 1, false).unwrap();
-        let timed = super::super::run(&topology, &plan, super::super::Queue::Fifo, 1);
+        let timed = super::super::run(&topology, &plan, super::super::QueuePolicy::Fifo, 1);
         let schedule = super::super::lower(&expansion, &plan, &timed, 1).unwrap();
         // The direct stage, after the ring, needs a run for each direction.
         assert_eq!(schedule.transfers.len(), 2 * 48 * (2 + 2 * 3 + 2 * 2));

@@ -7,10 +7,10 @@
 //! dimension after another.
 
 use super::basic;
-use super::engine::Run;
 use super::fabric::Expansion;
 use super::layout::{Layout, carried, pieces};
-use super::plan::{Basic, Plan, Stage};
+use super::orders::{Basic, Plan, Stage};
+use super::stage_loop::RailsTimes;
 use super::steps::{Moment, Steps};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
@@ -46,7 +46,7 @@ const MAX_LANES: u64 = 1 << 22;
 /// # Errors
 /// [`Code::NotApplicable`] if switches are to reduce by themselves, [`Code::BadSpec`] if plan, run and
 /// topology do not belong together, [`Code::BadSize`] for no slices, [`Code::TooLarge`] past the limits of a schedule.
-pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Result<Schedule> {
+pub fn lower(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u32) -> Result<Schedule> {
     lower_watched(expansion, plan, run, slices, Watch::default())
 }
 
@@ -54,7 +54,13 @@ pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Resu
 ///
 /// # Errors
 /// As [`lower`]; [`Code::Interrupted`].
-pub fn lower_watched(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32, watch: Watch) -> Result<Schedule> {
+pub fn lower_watched(
+    expansion: &Expansion,
+    plan: &Plan,
+    run: &RailsTimes,
+    slices: u32,
+    watch: Watch,
+) -> Result<Schedule> {
     if !(1..=MAX_SLICES).contains(&slices) {
         return Err(Error::new(Code::BadSize, format!("{slices} slices: expected 1 to {MAX_SLICES}")));
     }
@@ -77,7 +83,7 @@ pub fn lower_watched(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32,
 ///
 /// # Errors
 /// As [`lower`].
-pub fn estimate(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32, system: &System) -> Result<Picos> {
+pub fn estimate(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u32, system: &System) -> Result<Picos> {
     let stages = stages(expansion, plan)?;
     let mut steps = Steps::new(expansion, Some(system), slices);
     check_size(expansion, plan, &stages, slices, &mut steps)?;
@@ -286,8 +292,8 @@ fn fixed(stages: &[Stage], basic: Basic, dimensions: usize) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::{Queue, run};
     use super::super::scheduler::{Phased, Scheduler, Themis};
+    use super::super::stage_loop::{QueuePolicy, run};
     use super::super::symmetry::prove_by_symmetry;
     use super::*;
     use antiphon_model::fabric::Fabric;
@@ -309,7 +315,7 @@ mod tests {
         for kind in [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce] {
             let mut plan = Plan::uniform(&expansion.topology, kind, 10_000, 3, false).unwrap();
             Themis::default().schedule(&expansion.topology, &mut plan);
-            let timed = run(&expansion.topology, &plan, Queue::Fifo, 1);
+            let timed = run(&expansion.topology, &plan, QueuePolicy::Fifo, 1);
             expect_count(&expansion, &plan, 2, &lower(&expansion, &plan, &timed, 2).unwrap());
         }
     }
@@ -323,7 +329,7 @@ mod tests {
             for (kind, slices) in [(Kind::AllReduce, 1), (Kind::AllReduce, 3), (Kind::AllGather, 2)] {
                 let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
                 Phased.schedule(&topology, &mut plan);
-                let timed = run(&topology, &plan, Queue::Oldest, 1);
+                let timed = run(&topology, &plan, QueuePolicy::Oldest, 1);
                 let schedule = lower(&expansion, &plan, &timed, slices).unwrap();
                 expect_count(&expansion, &plan, slices, &schedule);
                 let proof = verify(&expansion.fabric, &schedule).unwrap_or_else(|e| panic!("{spec:?} {kind:?} {e}"));
@@ -345,7 +351,7 @@ mod tests {
             for (kind, slices) in kinds.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]) {
                 let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
                 Themis::default().schedule(&topology, &mut plan);
-                let schedule = lower(&expansion, &plan, &run(&topology, &plan, Queue::Fifo, 1), slices).unwrap();
+                let schedule = lower(&expansion, &plan, &run(&topology, &plan, QueuePolicy::Fifo, 1), slices).unwrap();
                 expect_count(&expansion, &plan, slices, &schedule);
                 let proof = verify(&expansion.fabric, &schedule).unwrap_or_else(|e| panic!("{spec:?} {kind:?} {e}"));
                 assert!(proof.complete);

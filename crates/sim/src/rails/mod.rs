@@ -1,33 +1,34 @@
 //! Rails: multi-dimensional networks as products of rings, fully connected groups and switches, and
 //! the scheduling of chunks over their dimensions (Themis, ISCA 2022).
 //!
-//! `Topology --scheduler--> Plan --engine--> Run` at the level of stages: every NPU does the same, so
+//! `Topology --scheduler--> Plan --stage_loop--> RailsTimes` at the level of stages: every NPU does the same, so
 //! one of them stands for all and cost does not grow with their number. `lower` makes of both a
 //! message-level `Schedule` on the `Expansion` of the topology, for the verifier and the simulators.
 
 pub mod advise;
 mod basic;
 pub mod consistency;
-pub mod endpoint;
-mod energy;
-pub mod engine;
 pub mod fabric;
 mod layout;
 pub mod lower;
-pub mod plan;
+pub mod orders;
 pub mod scheduler;
+pub mod stage_endpoint;
+mod stage_energy;
+pub mod stage_loop;
+mod stage_phases;
 mod steps;
 pub mod symmetry;
 pub mod task;
 
-pub use energy::{dynamic_energy, energy, least_energy, static_power_nw};
-pub use engine::{Queue, Run, run};
 pub use fabric::Expansion;
 pub use lower::{estimate, lower, lower_watched};
-pub use plan::{Order, Plan};
+pub use orders::{ChunkOrder, Plan};
 pub use scheduler::Scheduler;
+pub use stage_energy::{dynamic_energy, energy, least_energy, static_power_nw};
+pub use stage_loop::{QueuePolicy, RailsTimes, run};
 pub use symmetry::{SymmetryProof, prove_by_symmetry};
 pub use task::{Chunks, Policy, Task, check_steps, chunks_of};
 
 #[cfg(test)]
-mod tests;
+mod themis_tests;

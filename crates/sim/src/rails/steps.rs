@@ -4,11 +4,11 @@
 //! stage-level run serves first. For a step of an earlier stage it waits if that loses less time than the earlier stage
 //! would lose otherwise: across a short latency a stage goes on, a long one is filled by others.
 
-use super::basic::{self, Message};
-use super::engine::{Run, Span};
+use super::basic::{self, Sending};
 use super::fabric::Expansion;
 use super::layout::pieces;
-use super::plan::{Basic, Stage};
+use super::orders::{Basic, Stage};
+use super::stage_loop::{RailsTimes, StageSpan};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_model::fabric::{Dimension, DimensionShape};
@@ -34,11 +34,11 @@ pub(super) struct Steps<'a> {
     system: Option<&'a System>,
     slices: u32,
     /// By dimension and what is done there.
-    messages: HashMap<(u8, Basic), Rc<Vec<Message>>>,
+    messages: HashMap<(u8, Basic), Rc<Vec<Sending>>>,
 }
 
 /// A stage of a chunk in its turn.
-struct Turn {
+struct StageTurn {
     number: u32,
     stage: u32,
     dimension: usize,
@@ -54,7 +54,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The messages of a stage in one group, by step.
-    pub fn messages(&mut self, stage: &Stage) -> Rc<Vec<Message>> {
+    pub fn messages(&mut self, stage: &Stage) -> Rc<Vec<Sending>> {
         let dimension = self.dimension(stage);
         let pieces = pieces(self.expansion);
         let make = || Rc::new(basic::messages(dimension.shape, dimension.size as u32, stage.basic, pieces));
@@ -70,7 +70,7 @@ impl<'a> Steps<'a> {
     ///
     /// # Errors
     /// [`Code::BadSpec`] if the run serves what is no stage.
-    pub fn in_order(&mut self, stages: &[Vec<Stage>], run: &Run) -> Result<(Vec<Moment>, Picos)> {
+    pub fn in_order(&mut self, stages: &[Vec<Stage>], run: &RailsTimes) -> Result<(Vec<Moment>, Picos)> {
         let mut chains = self.chains(stages, run)?;
         let dimensions = self.expansion.topology.dimensions.len();
         // By dimension: steps that are ready, by turn, and until when it is busy. And steps that are ready later.
@@ -130,18 +130,18 @@ impl<'a> Steps<'a> {
     }
 
     /// For every chunk its stages, in the order in which `run` serves them.
-    fn chains(&mut self, stages: &[Vec<Stage>], run: &Run) -> Result<Vec<VecDeque<Turn>>> {
+    fn chains(&mut self, stages: &[Vec<Stage>], run: &RailsTimes) -> Result<Vec<VecDeque<StageTurn>>> {
         let mut served: Vec<_> = run.spans.iter().flatten().collect();
         served.sort_by_key(|span| span.start_ps);
-        let mut chains: Vec<VecDeque<Turn>> = stages.iter().map(|_| VecDeque::new()).collect();
+        let mut chains: Vec<VecDeque<StageTurn>> = stages.iter().map(|_| VecDeque::new()).collect();
         for (number, span) in (0..).zip(served) {
-            let Span { chunk, stage: index, .. } = *span;
+            let StageSpan { chunk, stage: index, .. } = *span;
             let Some(stage) = stages.get(chunk as usize).and_then(|stages| stages.get(index as usize)) else {
                 let what = format!("the run serves stage {index} of chunk {chunk}, which the plan does not have");
                 return Err(Error::new(Code::BadSpec, what));
             };
             let shape = self.dimension(stage).shape;
-            chains[chunk as usize].push_back(Turn {
+            chains[chunk as usize].push_back(StageTurn {
                 number,
                 stage: index,
                 dimension: stage.dimension.into(),
@@ -156,12 +156,12 @@ impl<'a> Steps<'a> {
     fn times(&mut self, stage: &Stage) -> Vec<(Picos, Picos)> {
         let messages = self.messages(stage);
         let dimension = self.dimension(stage);
-        let blocks = |message: &Message| (message.blocks.len() * message.pieces.len()) as u128;
+        let blocks = |message: &Sending| (message.blocks.len() * message.pieces.len()) as u128;
         let all: u128 = messages.iter().map(blocks).sum();
         // Of a block, in parts of a byte and of a slice.
         let whole = u128::from(stage.size) / (u128::from(dimension.size) * u128::from(pieces(self.expansion))).max(1);
         let (whole, byte) = (whole.max(1), 4096 * u128::from(self.slices));
-        let of_message = |message: &Message| -> (u128, u128) {
+        let of_message = |message: &Sending| -> (u128, u128) {
             let Some(system) = self.system else { return (blocks(message), 0) };
             let bytes = (whole * blocks(message)).div_ceil(byte).max(1);
             let packets = system.packets(bytes as u64);
@@ -173,7 +173,7 @@ impl<'a> Steps<'a> {
             (in_blocks(packet * u128::from(packets.count)), if is_stored { in_blocks(packet) } else { 0 })
         };
         let time = |blocks: u128| (u128::from(stage.busy_ps) * blocks / all.max(1)) as Picos;
-        let of_step = |step: &[Message]| {
+        let of_step = |step: &[Sending]| {
             let sent = step.iter().map(of_message);
             let (busy, stored) = sent.fold((0, 0), |(busy, stored), (own, packet)| (busy + own, stored.max(packet)));
             // All NPUs of the group send at once.

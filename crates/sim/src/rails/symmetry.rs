@@ -14,10 +14,10 @@
 //! dependencies follow and wait for what their sender has received before, and what overwrites a
 //! contribution was made of it, or waits for it: there are neither deadlocks nor races but those of a dimension alone.
 
-use super::engine::{Queue, Run, run as time};
 use super::fabric::Expansion;
 use super::lower::lower;
-use super::plan::{Plan, Stage};
+use super::orders::{Plan, Stage};
+use super::stage_loop::{QueuePolicy, RailsTimes, run as time};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
@@ -73,7 +73,7 @@ impl fmt::Display for SymmetryProof {
 /// # Errors
 /// [`Code::NotProven`] with the first chunk that misses or repeats a dimension, or that the run does not
 /// serve in order; [`Code::TooLarge`] for dimensions too large to be proven alone; and as [`lower`].
-pub fn prove_by_symmetry(topology: &Topology, plan: &Plan, run: &Run) -> Result<SymmetryProof> {
+pub fn prove_by_symmetry(topology: &Topology, plan: &Plan, run: &RailsTimes) -> Result<SymmetryProof> {
     check_stages(topology, plan)?;
     let stages = check_service(topology, plan, run)?;
     // Both halves of an AllReduce, and that they do not race.
@@ -100,7 +100,7 @@ fn prove_alone(dimension: Dimension, kind: Kind, plan: &Plan) -> Result<Proof> {
     let topology = Topology { name: dimension.spec(), dimensions: vec![dimension] };
     let alone = Plan::uniform(&topology, kind, plan.bytes, 1, plan.offload)?;
     let expansion = Expansion::new(&topology)?;
-    let schedule = lower(&expansion, &alone, &time(&topology, &alone, Queue::Fifo, 1), 1)?;
+    let schedule = lower(&expansion, &alone, &time(&topology, &alone, QueuePolicy::Fifo, 1), 1)?;
     verify(&expansion.fabric, &schedule)
 }
 
@@ -128,7 +128,7 @@ fn check_stages(topology: &Topology, plan: &Plan) -> Result<()> {
 
 /// Every stage served once, on its dimension, and not before the one before it is complete. Returns how
 /// many there are.
-fn check_service(topology: &Topology, plan: &Plan, run: &Run) -> Result<u64> {
+fn check_service(topology: &Topology, plan: &Plan, run: &RailsTimes) -> Result<u64> {
     let stages: Vec<Vec<Stage>> = plan.orders.iter().map(|order| plan.stages(topology, order).collect()).collect();
     let mut starts: Vec<Vec<Option<Picos>>> = stages.iter().map(|stages| vec![None; stages.len()]).collect();
     for (number, spans) in run.spans.iter().enumerate() {
@@ -178,7 +178,7 @@ mod tests {
             for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll] {
                 let mut plan = Plan::uniform(&topology, kind, 1_000_000_000, 64, false).unwrap();
                 Themis::default().schedule(&topology, &mut plan);
-                let timed = time(&topology, &plan, Queue::Smallest, 1);
+                let timed = time(&topology, &plan, QueuePolicy::Smallest, 1);
                 let proof = prove_by_symmetry(&topology, &plan, &timed).unwrap();
                 assert!(proof.dimensions.iter().all(|dimension| dimension.proof.complete));
                 let statement = proof.to_string();
@@ -191,7 +191,7 @@ mod tests {
     fn a_million_npus_cost_no_more() {
         let topology = Topology::parse(&["fc10@1000/700ns"; 6].join(",")).unwrap();
         let plan = Plan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 64, false).unwrap();
-        let timed = time(&topology, &plan, Queue::Fifo, 1);
+        let timed = time(&topology, &plan, QueuePolicy::Fifo, 1);
         let proof = prove_by_symmetry(&topology, &plan, &timed).unwrap();
         assert_eq!((proof.npus, proof.stages, proof.dimensions.len()), (1_000_000, 64 * 12, 3));
     }
@@ -200,8 +200,8 @@ mod tests {
     fn broken_plans_are_named() {
         let topology = Topology::parse("ring4@1000/20ns,sw4@800/700ns").unwrap();
         let plan = Plan::uniform(&topology, Kind::AllReduce, 1 << 20, 2, false).unwrap();
-        let timed = time(&topology, &plan, Queue::Fifo, 1);
-        let refusal = |plan: &Plan, run: &Run| prove_by_symmetry(&topology, plan, run).unwrap_err();
+        let timed = time(&topology, &plan, QueuePolicy::Fifo, 1);
+        let refusal = |plan: &Plan, run: &RailsTimes| prove_by_symmetry(&topology, plan, run).unwrap_err();
         let mut twice = plan.clone();
         twice.orders[1].gather.as_mut_slice()[0] = 0;
         let error = refusal(&twice, &timed);

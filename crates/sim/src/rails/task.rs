@@ -1,9 +1,10 @@
 //! What is to be scheduled, as people ask for it.
 
-use super::endpoint;
-use super::engine::{Queue, Run, run};
-use super::plan::{Basic, MAX_CHUNKS, Plan, Stage};
+use super::orders::{Basic, MAX_CHUNKS, Plan, Stage};
 use super::scheduler::{Baseline, Phased, Scheduler, Search, Themis};
+use super::stage_endpoint;
+use super::stage_loop::{QueuePolicy, RailsTimes, run};
+use crate::ace::work::{after_link, before_link};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::{Bytes, Picos};
@@ -36,12 +37,12 @@ impl Choice for Policy {
 
 impl Policy {
     /// The queue policy it is meant for.
-    pub fn queue(self) -> Queue {
+    pub fn queue(self) -> QueuePolicy {
         match self {
-            Policy::Baseline => Queue::Fifo,
-            Policy::Themis => Queue::Smallest,
-            Policy::Search => Queue::Tail,
-            Policy::Phased => Queue::Oldest,
+            Policy::Baseline => QueuePolicy::Fifo,
+            Policy::Themis => QueuePolicy::Smallest,
+            Policy::Search => QueuePolicy::Tail,
+            Policy::Phased => QueuePolicy::Oldest,
         }
     }
 
@@ -91,11 +92,7 @@ const MAX_STEPS: u64 = 1 << 25;
 /// Steps of all chunks of some plans, apart from those of an engine for itself: a message is served by the link and by
 /// parts of the endpoint.
 fn steps_of<'a>(endpoint: &Endpoint, plans: impl Iterator<Item = (&'a Topology, &'a Plan)>) -> u64 {
-    let services = match endpoint {
-        Endpoint::System | Endpoint::Ideal(_) => 1,
-        Endpoint::Ace(_) => 2,
-        Endpoint::Npu(_) => 3,
-    };
+    let parts = before_link(endpoint, 1).len() + usize::from(after_link(endpoint).is_some());
     let steps = |(topology, plan): (&Topology, &Plan)| {
         let messages = |stage: Stage| match stage.basic {
             Basic::Exchange => 1,
@@ -104,7 +101,7 @@ fn steps_of<'a>(endpoint: &Endpoint, plans: impl Iterator<Item = (&'a Topology, 
         let of = |order| plan.stages(topology, order).map(messages).fold(0, u64::saturating_add);
         plan.orders.iter().map(of).fold(0, u64::saturating_add)
     };
-    plans.map(steps).fold(0, u64::saturating_add).saturating_mul(services)
+    plans.map(steps).fold(0, u64::saturating_add).saturating_mul(1 + parts as u64)
 }
 
 /// Refuses plans that take too long step by step, as rings of thousands do.
@@ -136,7 +133,7 @@ pub struct Task {
     /// Who orders the chunks.
     pub policy: Policy,
     /// Queue policy of the dimensions; the scheduler's own where there is none.
-    pub queue: Option<Queue>,
+    pub queue: Option<QueuePolicy>,
     /// Parts of the buffer.
     pub chunks: Chunks,
     /// Chunks that share a dimension.
@@ -157,8 +154,8 @@ impl Task {
     /// what it and the others find.
     ///
     /// # Errors
-    /// As [`Plan::uniform`], [`check_steps`] and [`endpoint::run`].
-    pub fn run(&self) -> Result<(Plan, Queue, Run)> {
+    /// As [`Plan::uniform`], [`check_steps`] and [`stage_endpoint::run`].
+    pub fn run(&self) -> Result<(Plan, QueuePolicy, RailsTimes)> {
         let chunks = match self.chunks {
             Chunks::Count(chunks) => chunks,
             Chunks::Best => self.search().chunks(&self.topology, self.kind, self.bytes, self.offload)?,
@@ -176,17 +173,19 @@ impl Task {
         }
         check_steps(&self.endpoint, std::iter::once((&self.topology, &plan)))?;
         // Endpoints bound what is under way: a chunk that has begun is to be done.
-        let queue = self.queue.unwrap_or(Queue::Oldest);
+        let queue = self.queue.unwrap_or(QueuePolicy::Oldest);
         let timed = |policy| {
             let (plan, _) = self.scheduled(policy, plan.clone());
-            let timed = endpoint::run(&self.topology, &plan, queue, self.endpoint)?;
+            let timed = stage_endpoint::run(&self.topology, &plan, queue, self.endpoint)?;
             Ok((plan, queue, timed))
         };
         let own = timed(self.policy);
         if self.policy != Policy::Search {
             return own;
         }
-        let time = |found: &Result<(Plan, Queue, Run)>| found.as_ref().map_or(Picos::MAX, |(.., timed)| timed.time_ps);
+        let time = |found: &Result<(Plan, QueuePolicy, RailsTimes)>| {
+            found.as_ref().map_or(Picos::MAX, |(.., timed)| timed.time_ps)
+        };
         let others = [Policy::Baseline, Policy::Themis, Policy::Phased].into_iter().map(timed);
         others.fold(own, |best, other| if time(&other) < time(&best) { other } else { best })
     }
@@ -196,7 +195,7 @@ impl Task {
     }
 
     /// A plan ordered by a scheduler, and the queue policy it is for.
-    fn scheduled(&self, policy: Policy, mut plan: Plan) -> (Plan, Queue) {
+    fn scheduled(&self, policy: Policy, mut plan: Plan) -> (Plan, QueuePolicy) {
         if policy == Policy::Search && self.queue.is_none() {
             let queue = self.search().best(&self.topology, &mut plan);
             return (plan, queue);
@@ -273,9 +272,13 @@ mod tests {
             for kind in [Kind::AllReduce, Kind::AllGather, Kind::AllToAll] {
                 let task = Task { kind, ..task(topology, policy, 1 << 20, "npu") };
                 let (plan, ..) = task.run().unwrap();
-                let group = endpoint::Group::whole(&task.topology);
-                let node =
-                    endpoint::Node::new(task.topology.dimensions.len(), task.endpoint, &[(&group, &plan)]).unwrap();
+                let group = stage_endpoint::RailsGroup::whole(&task.topology);
+                let node = stage_endpoint::RailsEndpoint::new(
+                    task.topology.dimensions.len(),
+                    task.endpoint,
+                    &[(&group, &plan)],
+                )
+                .unwrap();
                 let made: usize = node.chunks(&group, &plan).iter().map(|steps| steps.len()).sum();
                 assert_eq!(steps_of(&task.endpoint, std::iter::once((&task.topology, &plan))), made as u64);
             }

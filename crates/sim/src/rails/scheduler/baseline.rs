@@ -1,7 +1,7 @@
 //! The fixed hierarchical order: nearest dimension to farthest, and back.
 
 use super::Scheduler;
-use crate::rails::plan::{Order, Path, Plan};
+use crate::rails::orders::{ChunkOrder, Path, Plan};
 use antiphon_model::topology::Topology;
 
 /// ReduceScatter (or AllToAll) from the nearest dimension to the farthest, AllGather back (Themis paper,
@@ -10,6 +10,6 @@ pub struct Baseline;
 
 impl Scheduler for Baseline {
     fn schedule(&self, topology: &Topology, plan: &mut Plan) {
-        plan.orders.fill(Order::mirrored(Path::nearest_first(topology)));
+        plan.orders.fill(ChunkOrder::mirrored(Path::nearest_first(topology)));
     }
 }

@@ -12,7 +12,7 @@ pub use phased::Phased;
 pub use search::{STAGES, Search};
 pub use themis::Themis;
 
-use super::plan::Plan;
+use super::orders::Plan;
 use antiphon_model::topology::Topology;
 
 /// Chooses the orders of a plan.

@@ -1,7 +1,7 @@
 //! One dimension inside of the others: the order of ACE and ASTRA-sim.
 
 use super::Scheduler;
-use crate::rails::plan::{Order, Path, Plan};
+use crate::rails::orders::{ChunkOrder, Path, Plan};
 use antiphon_model::topology::Topology;
 
 /// A ReduceScatter along the fastest dimension, an AllReduce along each other, an AllGather along the fastest (ACE, ISCA
@@ -10,7 +10,7 @@ pub struct Phased;
 
 impl Scheduler for Phased {
     fn schedule(&self, topology: &Topology, plan: &mut Plan) {
-        plan.orders.fill(Order::mirrored(Path::nearest_first(topology)));
+        plan.orders.fill(ChunkOrder::mirrored(Path::nearest_first(topology)));
         plan.phased = true;
     }
 }

@@ -4,8 +4,8 @@ use super::split::Split;
 use super::timing::Timing;
 use super::{Baseline, Scheduler, Themis};
 use crate::rails::advise::advise;
-use crate::rails::engine::{Engine, Queue, run};
-use crate::rails::plan::{Order, Plan, StageTable};
+use crate::rails::orders::{ChunkOrder, Plan, StageTable};
+use crate::rails::stage_loop::{QueuePolicy, StageLoop, run};
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::{Bytes, Picos};
@@ -23,7 +23,7 @@ pub const STAGES: u64 = 1_500_000;
 #[derive(Debug, Clone, Copy)]
 pub struct Search {
     /// Queue policy of the timings.
-    pub queue: Queue,
+    pub queue: QueuePolicy,
     /// Chunks that share a dimension.
     pub sharing: u32,
     /// Stages to time.
@@ -34,7 +34,7 @@ pub struct Search {
 
 impl Default for Search {
     fn default() -> Self {
-        Search { queue: Queue::Tail, sharing: 1, stages: STAGES, seed: 1 }
+        Search { queue: QueuePolicy::Tail, sharing: 1, stages: STAGES, seed: 1 }
     }
 }
 
@@ -52,10 +52,10 @@ const CHUNKS_OF_STARTS: usize = 16;
 impl Search {
     /// Schedules `plan` and chooses the queue policy too, so that it never loses to another scheduler, with whatever
     /// policy.
-    pub fn best(&self, topology: &Topology, plan: &mut Plan) -> Queue {
+    pub fn best(&self, topology: &Topology, plan: &mut Plan) -> QueuePolicy {
         // All chunks come at once: the oldest come first anyway.
-        let queues = Queue::ALL.iter().map(|(_, queue)| *queue).filter(|queue| *queue != Queue::Oldest);
-        let queues: Vec<Queue> = queues.collect();
+        let queues = QueuePolicy::ALL.iter().map(|(_, queue)| *queue).filter(|queue| *queue != QueuePolicy::Oldest);
+        let queues: Vec<QueuePolicy> = queues.collect();
         self.find(topology, plan, &queues)
     }
 
@@ -68,7 +68,7 @@ impl Search {
         for chunks in CHUNKS {
             let mut plan = Plan::uniform(topology, kind, bytes, chunks, offload)?;
             let queue = Search { stages: self.stages / 4, ..*self }.best(topology, &mut plan);
-            let time = Engine::new(topology.dimensions.len(), queue, self.sharing).run(topology, &plan, |_, _| ());
+            let time = StageLoop::new(topology.dimensions.len(), queue, self.sharing).run(topology, &plan, |_, _| ());
             times.push((chunks, time as f64));
         }
         let least = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
@@ -77,7 +77,7 @@ impl Search {
     }
 
     /// Schedules `plan` for the best of some queue policies. O(stages * log chunks).
-    fn find(&self, topology: &Topology, plan: &mut Plan, queues: &[Queue]) -> Queue {
+    fn find(&self, topology: &Topology, plan: &mut Plan, queues: &[QueuePolicy]) -> QueuePolicy {
         let table = StageTable::new(topology, plan);
         let rounds = (CHUNKS_OF_STARTS / plan.orders.len()).max(1);
         let mut changes = Changes::new(self.seed, plan, topology.dimensions.len());
@@ -121,7 +121,7 @@ impl Search {
         topology: &Topology,
         plan: &Plan,
         table: &StageTable,
-        queues: &[Queue],
+        queues: &[QueuePolicy],
         most: usize,
     ) -> Vec<Found> {
         let mut starts: Vec<Found> = Vec::new();
@@ -153,8 +153,8 @@ impl Scheduler for Search {
 /// Orders that were timed.
 struct Found {
     time: Picos,
-    queue: Queue,
-    orders: Vec<Order>,
+    queue: QueuePolicy,
+    orders: Vec<ChunkOrder>,
 }
 
 /// Random changes of the orders of one or two chunks.
@@ -174,13 +174,13 @@ impl Changes {
     }
 
     /// Changes the orders of at most two chunks; returns which, and their orders before.
-    fn apply(&mut self, orders: &mut [Order]) -> [(usize, Order); 2] {
+    fn apply(&mut self, orders: &mut [ChunkOrder]) -> [(usize, ChunkOrder); 2] {
         let (one, other) = (self.below(orders.len()), self.below(orders.len()));
         let before = [(one, orders[one]), (other, orders[other])];
         let (from, to) = (self.below(self.dimensions), self.below(self.dimensions));
         let both = self.kind == Kind::AllReduce;
         let gather = if both { self.below(2) == 0 } else { self.kind == Kind::AllGather };
-        let half = |order: &Order| if gather { order.gather } else { order.first };
+        let half = |order: &ChunkOrder| if gather { order.gather } else { order.first };
         match self.below(6) {
             0 => orders[one].half_mut(gather).as_mut_slice().swap(from, to),
             1 if from < to => orders[one].half_mut(gather).as_mut_slice()[from..=to].rotate_left(1),

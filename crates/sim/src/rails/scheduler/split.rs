@@ -1,7 +1,7 @@
 //! The best split of what is sent over the dimensions, followed chunk by chunk.
 
 use super::Scheduler;
-use crate::rails::plan::{Order, Path, Plan, StageTable};
+use crate::rails::orders::{ChunkOrder, Path, Plan, StageTable};
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
 use antiphon_model::fabric::split::levels;
@@ -39,7 +39,7 @@ impl Scheduler for Split {
                 };
                 path.as_mut_slice().sort_by(|&a, &b| key(a).partial_cmp(&key(b)).expect("numbers"));
                 if half == 0 {
-                    *order = Order::mirrored(path);
+                    *order = ChunkOrder::mirrored(path);
                 } else {
                     order.gather = path.reversed();
                 }

@@ -1,7 +1,7 @@
 //! Themis: every chunk starts on the dimensions that have least to do (Algorithm 1).
 
 use super::Scheduler;
-use crate::rails::plan::{Order, Path, Plan};
+use crate::rails::orders::{ChunkOrder, Path, Plan};
 use antiphon_base::units::MAX_BYTES;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
@@ -56,8 +56,11 @@ impl Scheduler for Themis {
             } else {
                 path.as_mut_slice().sort_by_key(|&number| loads[usize::from(number)]);
             }
-            let order =
-                if plan.kind == Kind::AllGather { Order { first: path, gather: path } } else { Order::mirrored(path) };
+            let order = if plan.kind == Kind::AllGather {
+                ChunkOrder { first: path, gather: path }
+            } else {
+                ChunkOrder::mirrored(path)
+            };
             for stage in one_way.stages(topology, &order) {
                 loads[usize::from(stage.dimension)] += u128::from(stage.busy_ps);
             }
@@ -71,7 +74,7 @@ impl Themis {
     fn threshold(&self, plan: &Plan, topology: &Topology, emptiest: usize) -> u128 {
         let mut alone = Path::nearest_first(topology);
         alone.as_mut_slice().sort_by_key(|&number| usize::from(number) != emptiest);
-        let order = Order { first: alone, gather: alone.reversed() };
+        let order = ChunkOrder { first: alone, gather: alone.reversed() };
         let whole = match plan.kind {
             Kind::AllGather => plan.stages(topology, &order).last(),
             _ => plan.stages(topology, &order).next(),

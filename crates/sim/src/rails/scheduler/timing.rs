@@ -3,8 +3,8 @@
 //! Apart from the engine, which also has servers that share or interrupt, rooms and spans: a search of orders for whole
 //! dimensions needs none of them, and without them takes about 0.7 of the time (`cargo bench --features bench --bench rails -- search`).
 
-use crate::rails::engine::{Engine, Queue, priority, turned};
-use crate::rails::plan::{Order, StageTable};
+use crate::rails::orders::{ChunkOrder, StageTable};
+use crate::rails::stage_loop::{QueuePolicy, StageLoop, priority, turned};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::checkpoint;
 use rustc_hash::FxHashMap;
@@ -20,24 +20,24 @@ const MOST_KNOWN: usize = 1 << 14;
 pub struct Timing<'a> {
     servers: Servers<'a>,
     /// Times of orders that were within `most` or not, and stages that were served until that was known.
-    known: FxHashMap<Vec<Order>, (Option<Picos>, u64)>,
+    known: FxHashMap<Vec<ChunkOrder>, (Option<Picos>, u64)>,
     most: Picos,
     served: u64,
 }
 
 impl<'a> Timing<'a> {
     /// At most `sharing` chunks share a dimension.
-    pub fn new(table: &'a StageTable, queue: Queue, sharing: u32) -> Timing<'a> {
+    pub fn new(table: &'a StageTable, queue: QueuePolicy, sharing: u32) -> Timing<'a> {
         let servers = match sharing {
             0 | 1 => Servers::Alone(Alone::new(table, queue)),
-            _ => Servers::Shared(Engine::new(table.dimensions(), queue, sharing), table),
+            _ => Servers::Shared(StageLoop::new(table.dimensions(), queue, sharing), table),
         };
         Timing { servers, known: FxHashMap::default(), most: Picos::MAX, served: 0 }
     }
 
     /// The time of these orders, in picoseconds; none if they take longer than `most`, which is mostly known early.
     /// O(stages * log chunks), or O(chunks) where it is known.
-    pub fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+    pub fn run_within(&mut self, most: Picos, orders: &[ChunkOrder]) -> Option<Picos> {
         if self.most != most {
             self.known.clear();
             self.most = most;
@@ -66,11 +66,11 @@ enum Servers<'a> {
     /// One chunk after another on every dimension.
     Alone(Alone<'a>),
     /// Several that share it.
-    Shared(Engine, &'a StageTable),
+    Shared(StageLoop, &'a StageTable),
 }
 
 impl Servers<'_> {
-    fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+    fn run_within(&mut self, most: Picos, orders: &[ChunkOrder]) -> Option<Picos> {
         match self {
             Servers::Alone(alone) => alone.run_within(most, orders),
             Servers::Shared(engine, table) => engine.run_within(most, table, orders),
@@ -87,7 +87,7 @@ impl Servers<'_> {
 
 /// Dimensions that serve one chunk after another.
 struct Alone<'a> {
-    queue: Queue,
+    queue: QueuePolicy,
     table: &'a StageTable,
     /// By place in the table.
     services: Vec<Service>,
@@ -123,7 +123,7 @@ struct Dimension {
 }
 
 impl<'a> Alone<'a> {
-    fn new(table: &'a StageTable, queue: Queue) -> Alone<'a> {
+    fn new(table: &'a StageTable, queue: QueuePolicy) -> Alone<'a> {
         let stages = table.stages();
         let of = |place: usize| {
             let sizes = (stages[place].size_before, stages[place].size);
@@ -143,7 +143,7 @@ impl<'a> Alone<'a> {
         Alone { queue, table, services, steps: Vec::new(), next: Vec::new(), dimensions, served: 0 }
     }
 
-    fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+    fn run_within(&mut self, most: Picos, orders: &[ChunkOrder]) -> Option<Picos> {
         checkpoint();
         let length = self.submit(orders);
         let (mut now, mut end) = (0, 0);
@@ -177,7 +177,7 @@ impl<'a> Alone<'a> {
     }
 
     /// All chunks wait for their first stage; returns how many stages each has.
-    fn submit(&mut self, orders: &[Order]) -> u32 {
+    fn submit(&mut self, orders: &[ChunkOrder]) -> u32 {
         self.steps.clear();
         self.next.clear();
         self.dimensions.iter_mut().for_each(Dimension::clear);
@@ -201,7 +201,7 @@ impl<'a> Alone<'a> {
         let next = self.next[chunk as usize];
         let service = &self.services[usize::from(self.steps[next as usize])];
         let priority = service.priorities[usize::from(next + 1 == (chunk + 1) * length)];
-        let ready = if self.queue == Queue::Oldest { 0 } else { now };
+        let ready = if self.queue == QueuePolicy::Oldest { 0 } else { now };
         let (ready, place) = turned(self.queue, ready, chunk);
         let waiting = u128::from(priority) << 96 | u128::from(ready) << 32 | u128::from(place);
         self.dimensions[usize::from(service.dimension)].waiting.push(Reverse(waiting));

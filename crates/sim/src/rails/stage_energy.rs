@@ -1,9 +1,10 @@
 //! Energy of a plan, stage by stage: every NPU does the same, so one of them stands for all. There are no packets here, so
 //! no headers either.
 
-use super::Run;
-use super::engine::spread;
-use super::plan::{Basic, Plan};
+use super::RailsTimes;
+use super::orders::{Basic, Plan};
+use super::stage_loop::spread;
+use crate::ace::work;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
@@ -54,16 +55,10 @@ fn sent(topology: &Topology, plan: &Plan) -> Vec<[u128; 2]> {
     sent.iter().map(|both| both.map(all)).collect()
 }
 
-/// What all engines read and write back: all data, one's own shard, or all but that.
-fn loaded(topology: &Topology, plan: &Plan) -> u128 {
-    let own = u128::from(plan.bytes);
-    let all = u128::from(topology.npus()) * own;
-    match plan.kind {
-        Kind::AllReduce => 2 * all,
-        Kind::ReduceScatter => all + own,
-        Kind::AllGather => all,
-        _ => 2 * (all - own),
-    }
+/// What all engines read and write back.
+fn loaded(topology: &Topology, plan: &Plan, endpoint: &Endpoint) -> u128 {
+    let (npus, bytes) = (u128::from(topology.npus()), u128::from(plan.bytes));
+    work::loaded(endpoint, plan.kind, npus, bytes, (npus - 1) * bytes)
 }
 
 /// What a plan takes, whenever its stages are served; links are told apart by dimension. At an endpoint other than the
@@ -85,17 +80,15 @@ pub fn dynamic_energy(topology: &Topology, plan: &Plan, system: &System) -> Resu
         moved.router_flits += flits * (links + 1);
         moved.interface_flits += 2 * flits;
         moved.reduced_bytes += added;
-        match system.endpoint {
-            Endpoint::System | Endpoint::Ideal(_) => {}
-            Endpoint::Npu(_) => moved.memory_bytes += 3 * added + 2 * kept,
-            Endpoint::Ace(_) => moved.sram_bytes += 3 * added + 2 * kept,
+        for (bytes, adds) in [(added, true), (kept, false)] {
+            let [memory, sram] = work::accesses(&system.endpoint, adds);
+            moved.memory_bytes += memory * bytes;
+            moved.sram_bytes += sram * bytes;
         }
     }
-    if let Endpoint::Ace(_) = system.endpoint {
-        let loaded = loaded(topology, plan);
-        moved.memory_bytes += loaded;
-        moved.sram_bytes += loaded;
-    }
+    let loaded = loaded(topology, plan, &system.endpoint);
+    moved.memory_bytes += loaded;
+    moved.sram_bytes += loaded;
     Ok(moved.energy(system, |number| of_link(&topology.dimensions[number], system), 0, 0))
 }
 
@@ -103,7 +96,7 @@ pub fn dynamic_energy(topology: &Topology, plan: &Plan, system: &System) -> Resu
 ///
 /// # Errors
 /// As [`dynamic_energy`].
-pub fn energy(topology: &Topology, plan: &Plan, run: &Run, system: &System) -> Result<Energy> {
+pub fn energy(topology: &Topology, plan: &Plan, run: &RailsTimes, system: &System) -> Result<Energy> {
     let idle = static_power_nw(topology, system);
     let energy = dynamic_energy(topology, plan, system)?.within(idle, run.time_ps);
     let power = power(topology, &energy, run, idle);
@@ -114,7 +107,7 @@ pub fn energy(topology: &Topology, plan: &Plan, run: &Run, system: &System) -> R
 const WINDOWS: u64 = 256;
 
 /// Power over time: what a dimension takes, with its share of all else, over the time in which it serves.
-fn power(topology: &Topology, energy: &Energy, run: &Run, idle: u128) -> Power {
+fn power(topology: &Topology, energy: &Energy, run: &RailsTimes, idle: u128) -> Power {
     let window_ps = run.time_ps.div_ceil(WINDOWS).max(1);
     let mut spent = vec![0.0; run.time_ps.div_ceil(window_ps) as usize];
     let rest = (energy.dynamic() - energy.links) as f64;
@@ -141,11 +134,8 @@ pub fn least_energy(topology: &Topology, plan: &Plan, system: &System, time_ps: 
     let of = |energy: Option<u64>| u128::from(energy.unwrap_or(0));
     let router = system.router_energy() / u128::from(system.packet.flit_bytes);
     let (memory, sram) = (of(system.energy.memory_aj_per_byte), of(system.energy.sram_aj_per_byte));
-    let ends = match system.endpoint {
-        Endpoint::System | Endpoint::Ideal(_) => 0,
-        Endpoint::Npu(_) => 2 * memory,
-        Endpoint::Ace(_) => 2 * sram,
-    };
+    let [of_memory, of_sram] = work::accesses(&system.endpoint, false);
+    let ends = of_memory * memory + of_sram * sram;
     // Of every byte of a message: on its way along a dimension, and beside that.
     let along = |dimension: &Dimension| links(dimension) * (of_link(dimension, system) + router);
     let message = router + 2 * of(system.energy.interface_aj_per_byte) + ends;
@@ -171,7 +161,6 @@ pub fn least_energy(topology: &Topology, plan: &Plan, system: &System, time_ps: 
     };
     let adds = matches!(plan.kind, Kind::AllReduce | Kind::ReduceScatter);
     let sums = if adds { bytes * others * of(system.energy.reduction_aj_per_byte) } else { 0 };
-    let loads = matches!(system.endpoint, Endpoint::Ace(_));
-    let loaded = if loads { loaded(topology, plan) * (memory + sram) } else { 0 };
+    let loaded = loaded(topology, plan, &system.endpoint) * (memory + sram);
     moved + sums + loaded + static_energy(static_power_nw(topology, system), time_ps)
 }

@@ -1,10 +1,10 @@
 //! The example, closed forms and figures of Themis (ISCA 2022), and properties on random topologies.
 
 use super::advise::advise;
-use super::engine::{Engine, MAX_SHARING, Queue, Service, Step, run};
-use super::plan::{MAX_CHUNKS, Order, Plan, StageTable};
+use super::orders::{ChunkOrder, MAX_CHUNKS, Plan, StageTable};
 use super::scheduler::timing::Timing;
 use super::scheduler::{Baseline, Scheduler, Search, Themis};
+use super::stage_loop::{MAX_SHARING, QueuePolicy, Service, StageLoop, Step, run};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
@@ -19,20 +19,20 @@ fn scheduled(topology: &Topology, scheduler: &dyn Scheduler, bytes: u64, chunks:
     plan
 }
 
-fn utilization(name: &str, scheduler: &dyn Scheduler, queue: Queue, megabytes: u64, chunks: u32) -> f64 {
+fn utilization(name: &str, scheduler: &dyn Scheduler, queue: QueuePolicy, megabytes: u64, chunks: u32) -> f64 {
     let topology = Topology::parse(name).unwrap();
     let plan = scheduled(&topology, scheduler, megabytes * 1_000_000, chunks);
     100.0 * run(&topology, &plan, queue, 1).mean_utilization(&topology)
 }
 
 /// Mean over the 30 points of Fig. 11.
-fn mean(scheduler: &dyn Scheduler, queue: Queue) -> f64 {
+fn mean(scheduler: &dyn Scheduler, queue: QueuePolicy) -> f64 {
     let points = PRESETS[..6].iter().flat_map(|(name, _)| SIZES_MB.map(|size| (name, size)));
     points.map(|(name, size)| utilization(name, scheduler, queue, size, 64)).sum::<f64>() / 30.0
 }
 
 /// Paths as digits, dimensions from 1.
-fn digits(order: &Order) -> String {
+fn digits(order: &ChunkOrder) -> String {
     order.first.as_slice().iter().map(|number| (b'1' + number) as char).collect()
 }
 
@@ -44,11 +44,11 @@ fn the_example_of_figure_5() {
     let baseline = scheduled(&topology, &Baseline, 256_000_000, 4);
     let unit = baseline.stages(&topology, &baseline.orders[0]).next().unwrap().busy_ps as f64;
     let units = |time: u64| (time as f64 / unit * 1e6).round() / 1e6;
-    assert_eq!(units(run(&topology, &baseline, Queue::Fifo, 1).time_ps), 8.0);
+    assert_eq!(units(run(&topology, &baseline, QueuePolicy::Fifo, 1).time_ps), 8.0);
     let themis = scheduled(&topology, &Themis::default(), 256_000_000, 4);
     let orders: Vec<_> = themis.orders.iter().map(digits).collect();
     assert_eq!(orders, ["12", "21", "12", "12"]);
-    let timed = run(&topology, &themis, Queue::Smallest, 1);
+    let timed = run(&topology, &themis, QueuePolicy::Smallest, 1);
     assert_eq!(timed.busy_ps.iter().map(|&busy| units(busy)).collect::<Vec<_>>(), [6.5, 7.0]);
     assert_eq!(units(timed.time_ps), 7.0);
 }
@@ -57,7 +57,7 @@ fn the_example_of_figure_5() {
 #[test]
 fn the_baseline_has_a_closed_form() {
     for ((name, _), expected) in PRESETS.iter().zip([63.9, 35.5, 60.9, 61.5, 55.5, 62.4]) {
-        let found = utilization(name, &Baseline, Queue::Fifo, 1000, 64);
+        let found = utilization(name, &Baseline, QueuePolicy::Fifo, 1000, 64);
         assert!((found - expected).abs() < 0.1, "{name}: {found} {expected}");
     }
 }
@@ -66,10 +66,10 @@ fn the_baseline_has_a_closed_form() {
 #[test]
 fn the_thirty_points() {
     for (scheduler, queue, expected) in [
-        (&Baseline as &dyn Scheduler, Queue::Fifo, 56.60),
-        (&Themis::default(), Queue::Fifo, 86.92),
-        (&Themis::default(), Queue::SmallestBefore, 94.55),
-        (&Themis::default(), Queue::Smallest, 95.05),
+        (&Baseline as &dyn Scheduler, QueuePolicy::Fifo, 56.60),
+        (&Themis::default(), QueuePolicy::Fifo, 86.92),
+        (&Themis::default(), QueuePolicy::SmallestBefore, 94.55),
+        (&Themis::default(), QueuePolicy::Smallest, 95.05),
     ] {
         let found = mean(scheduler, queue);
         assert!((found - expected).abs() < 0.01, "{}: {found} {expected}", queue.name());
@@ -81,10 +81,10 @@ fn the_thirty_points() {
 #[test]
 fn few_and_many_chunks() {
     for (chunks, queue, expected) in [
-        (4, Queue::Fifo, 43.66),
-        (4, Queue::SmallestBefore, 48.84),
-        (512, Queue::Fifo, 88.10),
-        (512, Queue::SmallestBefore, 96.2),
+        (4, QueuePolicy::Fifo, 43.66),
+        (4, QueuePolicy::SmallestBefore, 48.84),
+        (512, QueuePolicy::Fifo, 88.10),
+        (512, QueuePolicy::SmallestBefore, 96.2),
     ] {
         let of = |name| utilization(name, &Themis::default(), queue, 100, chunks);
         let found = (of("3D-SW_SW_SW_hetero") + of("4D-Ring_FC_Ring_SW")) / 2.0;
@@ -95,9 +95,9 @@ fn few_and_many_chunks() {
 #[test]
 fn the_search_reaches_99_percent() {
     let search = Search::default();
-    assert!(mean(&search, Queue::Tail) >= 99.6);
+    assert!(mean(&search, QueuePolicy::Tail) >= 99.6);
     for (chunks, least) in [(4, 75.0), (8, 92.0), (16, 98.0)] {
-        let of = |(name, _): &(&str, &str)| utilization(name, &search, Queue::Tail, 100, chunks);
+        let of = |(name, _): &(&str, &str)| utilization(name, &search, QueuePolicy::Tail, 100, chunks);
         let found = PRESETS[..6].iter().map(of).sum::<f64>() / 6.0;
         assert!(found >= least, "{chunks} chunks: {found}");
     }
@@ -112,7 +112,7 @@ fn never_loses_to_themis(sizes_mb: &[u64]) {
             let mut plan = themis.clone();
             let queue = Search::default().best(&topology, &mut plan);
             let best = run(&topology, &plan, queue, 1).time_ps;
-            for &(_, queue) in Queue::ALL {
+            for &(_, queue) in QueuePolicy::ALL {
                 assert!(best <= run(&topology, &themis, queue, 1).time_ps, "{name}, {size} MB, {chunks} chunks");
             }
         }
@@ -154,7 +154,7 @@ fn a_million_npus_cost_no_more() {
     let topology = Topology::parse(&["fc10@1000/700ns"; 6].join(",")).unwrap();
     assert_eq!(topology.npus(), 1_000_000);
     let plan = scheduled(&topology, &Themis::default(), 1_000_000_000, 64);
-    assert!(run(&topology, &plan, Queue::Smallest, 1).mean_utilization(&topology) > 0.5);
+    assert!(run(&topology, &plan, QueuePolicy::Smallest, 1).mean_utilization(&topology) > 0.5);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn switches_that_reduce_halve_the_traffic() {
     let topology = Topology::parse("sw16@1000/700ns,sw64@100/1700ns").unwrap();
     let of = |offload| {
         let plan = Plan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 64, offload).unwrap();
-        (plan.bytes_sent(&topology), run(&topology, &plan, Queue::Fifo, 1).time_ps)
+        (plan.bytes_sent(&topology), run(&topology, &plan, QueuePolicy::Fifo, 1).time_ps)
     };
     let ((plain, slow), (offloaded, fast)) = (of(false), of(true));
     assert!((plain[0] / offloaded[0] - 2.0 * 15.0 / 16.0).abs() < 1e-9);
@@ -172,7 +172,7 @@ fn switches_that_reduce_halve_the_traffic() {
 #[test]
 fn windows_of_activity() {
     let topology = Topology::parse("3D-SW_SW_SW_homo").unwrap();
-    let timed = run(&topology, &scheduled(&topology, &Baseline, 1_000_000_000, 64), Queue::Fifo, 1);
+    let timed = run(&topology, &scheduled(&topology, &Baseline, 1_000_000_000, 64), QueuePolicy::Fifo, 1);
     let activity = timed.activity(100);
     assert!(activity.iter().flatten().all(|share| (0.0..=1.0 + 1e-9).contains(share)));
     // The first dimension is the bottleneck: always active, the others hardly (Fig. 9).
@@ -186,7 +186,7 @@ fn no_dimension_is_nothing_to_schedule() {
     let topology = Topology { name: "none".into(), dimensions: vec![] };
     for scheduler in [&Baseline as &dyn Scheduler, &Themis::default(), &Search::default()] {
         let plan = scheduled(&topology, scheduler, 1 << 30, 8);
-        assert_eq!(run(&topology, &plan, Queue::Fifo, 1).time_ps, 0);
+        assert_eq!(run(&topology, &plan, QueuePolicy::Fifo, 1).time_ps, 0);
     }
 }
 
@@ -203,7 +203,7 @@ fn the_oldest_interrupts() {
     let service = |server, busy_ps, early_ps| {
         Step::Serve(Service { server, stage: 0, size: 0, size_before: 0, busy_ps, latency_ps: 0, early_ps })
     };
-    let ends = |mut engine: Engine| {
+    let ends = |mut engine: StageLoop| {
         engine.submit_steps(0, 1, [service(0, 100, 60), service(2, 5, 0)].into_iter());
         engine.submit_steps(0, 0, [service(1, 30, 0), service(0, 20, 0)].into_iter());
         let (mut chunks, mut spans, mut now) = ([0; 2], vec![], 0);
@@ -217,7 +217,7 @@ fn the_oldest_interrupts() {
         spans.sort_unstable();
         (chunks, spans, now)
     };
-    let engine = || Engine::new(3, Queue::Oldest, 1);
+    let engine = || StageLoop::new(3, QueuePolicy::Oldest, 1);
     assert_eq!(ends(engine()), ([45, 120], vec![(0, 0, 100), (0, 100, 120), (1, 0, 30), (2, 40, 45)], 120));
     let interrupted = ([65, 50], vec![(0, 0, 120), (0, 30, 50), (1, 0, 30), (2, 60, 65)], 120);
     assert_eq!(ends(engine().with_interrupts(0)), interrupted);
@@ -239,7 +239,7 @@ proptest! {
                 let sent: f64 = plan.bytes_sent(&topology).iter().sum();
                 prop_assert!((sent / total - 1.0).abs() < 1e-6);
             }
-            for (_, queue) in Queue::ALL {
+            for (_, queue) in QueuePolicy::ALL {
                 let timed = run(&topology, &plan, *queue, sharing);
                 prop_assert!(timed.mean_utilization(&topology) <= 1.0 + 1e-6);
                 if kind == Kind::AllReduce && sharing == 1 {
@@ -256,16 +256,16 @@ proptest! {
             // Stages from the table, and a limit on the time, change nothing.
             let table = StageTable::new(&topology, &plan);
             prop_assert!(plan.orders.iter().all(|order| table.of(order).eq(plan.stages(&topology, order))));
-            let mut engine = Engine::new(topology.dimensions.len(), Queue::Tail, sharing);
+            let mut engine = StageLoop::new(topology.dimensions.len(), QueuePolicy::Tail, sharing);
             let time = engine.run(&topology, &plan, |_, _| ());
             prop_assert_eq!(engine.run_within(time, &table, &plan.orders), Some(time));
             prop_assert_eq!(engine.run_within(time - 1, &table, &plan.orders), None);
             // Nor does what a search times them with; and it serves as much until a limit is known to be passed.
-            for (_, queue) in Queue::ALL {
-                let mut engine = Engine::new(topology.dimensions.len(), *queue, sharing);
+            for (_, queue) in QueuePolicy::ALL {
+                let mut engine = StageLoop::new(topology.dimensions.len(), *queue, sharing);
                 let mut timing = Timing::new(&table, *queue, sharing);
                 let mut turned = plan.orders.clone();
-                turned[0] = Order::mirrored(turned[0].first.reversed());
+                turned[0] = ChunkOrder::mirrored(turned[0].first.reversed());
                 for most in [Picos::MAX, time, time - 1, time / 2, time * 9 / 10] {
                     // The first once more: of few chunks its time is known.
                     for orders in [&plan.orders, &turned, &plan.orders] {
@@ -276,7 +276,7 @@ proptest! {
                 }
             }
             let searched = scheduled_as(&topology, &plan);
-            let (old, new) = (run(&topology, &plan, Queue::Tail, 1), run(&topology, &searched, Queue::Tail, 1));
+            let (old, new) = (run(&topology, &plan, QueuePolicy::Tail, 1), run(&topology, &searched, QueuePolicy::Tail, 1));
             prop_assert!(new.time_ps <= old.time_ps);
         }
     }

@@ -1,75 +1,44 @@
-//! A collective at an endpoint, step by step: what a chunk needs of the links, the memory and the engine of one NPU that
-//! stands for all (ACE, ISCA 2021, sections III to V).
+//! A collective at an endpoint, stage by stage: what a chunk needs of the links, the memory and the engine of one NPU that
+//! stands for all (ACE, ISCA 2021, sections III to V). What is done for a message and how an engine is divided is in
+//! `ace/`.
 //!
 //! A stage is a list of steps, one message each on the way around a ring. Chunks take turns at its two directions. A step
 //! goes on while the rest of its message is on the way: what is forwarded as a whole is a message of an NPU, else a
 //! packet.
 
-use super::engine::{Engine, Queue, Run, Service, Span, Step};
-use super::plan::{Basic, Order, Plan, Stage};
+use super::orders::{Basic, ChunkOrder, Plan, Stage};
+use super::stage_loop::{QueuePolicy, RailsTimes, Service, StageLoop, StageSpan, Step};
+use super::stage_phases::{PARTS, phases};
+use crate::ace::partition::{ChunkPhases, EngineNeeds, Partition, PhaseNeed};
+use crate::ace::work::{EndpointPart, PartWork, after_link, before_link, forwarded_by, loading, reads, storing};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, Picos, Rate};
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::{Dimension, DimensionShape};
-use antiphon_model::system::{AceEndpoint, Endpoint, FsmSplit, SramSplit};
+use antiphon_model::system::{AceEndpoint, Endpoint};
 use antiphon_model::topology::Topology;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Sizes of stages are in parts of a byte.
-const PARTS: u128 = 4096;
-
-/// Servers of an NPU after the two directions of every dimension.
-#[derive(Clone, Copy)]
-enum Part {
-    /// Reads memory.
-    Read,
-    /// The bus from memory to the network.
-    Bus,
-    /// Adds.
-    Add,
-    /// Writes to memory.
-    Write,
-}
-const PARTS_OF_NODE: usize = 4;
-
-/// Stages that a chunk goes through under one state machine: both of an AllReduce along one dimension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Phase {
-    first: usize,
-    end: usize,
-    /// Bytes of a chunk that enters it.
-    bytes: Bytes,
-}
-
-/// An engine's resources, divided among phases.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Partition {
-    /// State machines of every phase.
-    pub fsms: Vec<u64>,
-    /// Bytes of SRAM for the chunks of every phase, and for results.
-    pub sram: Vec<Bytes>,
-}
-
 /// Some dimensions of a topology, or parts of them, as a topology of its own.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub struct RailsGroup {
     /// What it is by itself.
     pub topology: Topology,
     /// Number of each of its dimensions in the whole.
     pub numbers: Vec<u8>,
 }
 
-impl Group {
+impl RailsGroup {
     /// The whole.
-    pub fn whole(topology: &Topology) -> Group {
-        Group { topology: topology.clone(), numbers: (0..topology.dimensions.len() as u8).collect() }
+    pub fn whole(topology: &Topology) -> RailsGroup {
+        RailsGroup { topology: topology.clone(), numbers: (0..topology.dimensions.len() as u8).collect() }
     }
 }
 
-/// An endpoint on a topology.
-pub struct Node {
+/// An endpoint on a topology. Its servers are the two directions of every dimension, then the parts of the endpoint.
+pub struct RailsEndpoint {
     /// Dimensions of the topology.
     dimensions: usize,
     endpoint: Endpoint,
@@ -77,48 +46,35 @@ pub struct Node {
     partition: Partition,
 }
 
-impl Node {
+impl RailsEndpoint {
     /// An endpoint on a topology of so many dimensions, for the chunks of some plans, each of a group. An engine is divided
     /// for the plan with the most phases, of these that with the largest chunks.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] for [`Endpoint::System`] and switches that reduce; [`Code::BadSize`] if an engine has too
     /// few state machines, or too little SRAM for a chunk in every partition.
-    pub fn new(dimensions: usize, endpoint: Endpoint, plans: &[(&Group, &Plan)]) -> Result<Node> {
+    pub fn new(dimensions: usize, endpoint: Endpoint, plans: &[(&RailsGroup, &Plan)]) -> Result<RailsEndpoint> {
         if plans.iter().any(|(_, plan)| plan.offload) {
             let what = "switches that reduce by themselves leave nothing for an endpoint to do; use one or the other";
             return Err(Error::new(Code::NotApplicable, what));
         }
-        let mut node = Node { dimensions, endpoint, partition: Partition { fsms: vec![], sram: vec![] } };
-        if let Endpoint::Ace(ace) = endpoint {
-            let size = |(group, plan): &&(&Group, &Plan)| {
-                let first = |(stages, _): &(Vec<Stage>, u128)| {
-                    let phases = phases(stages);
-                    (phases.len(), phases.first().map_or(0, |phase| phase.bytes))
-                };
-                stages(group, plan).iter().map(first).max()
-            };
-            let largest = plans.iter().rev().max_by_key(size);
-            if let Some((group, plan)) = largest {
-                node.partition = node.divided(&ace, group, plan)?;
-            }
-            for (group, plan) in plans {
-                node.check(group, plan)?;
-            }
+        let mut at = RailsEndpoint { dimensions, endpoint, partition: Partition { fsms: vec![], sram: vec![] } };
+        let Endpoint::Ace(ace) = endpoint else { return Ok(at) };
+        let plans: Vec<_> = plans.iter().map(|(group, plan)| (*group, different(group, plan))).collect();
+        let size = |chunk: &ChunkPhases| (chunk.phases.len(), chunk.whole());
+        let largest = plans.iter().rev().max_by_key(|(_, orders)| orders.iter().map(|of| size(&of.chunk)).max());
+        if let Some((group, orders)) = largest {
+            at.partition = Partition::divided(&ace, &at.needs(&ace, group, orders))?;
         }
-        Ok(node)
+        plans.iter().flat_map(|(_, orders)| orders).try_for_each(|of| at.partition.expect_room(&of.chunk))?;
+        Ok(at)
     }
 
-    /// How an engine is divided.
-    pub fn partition(&self) -> &Partition {
-        &self.partition
-    }
-
-    /// An idle engine.
-    pub fn engine(&self, queue: Queue) -> Engine {
-        let rooms: Vec<u64> = self.partition.fsms.iter().chain(&self.partition.sram).copied().collect();
+    /// An idle loop of its servers and rooms.
+    pub fn stage_loop(&self, queue: QueuePolicy) -> StageLoop {
         // Adders take a word at a time, so that a chunk that goes first need not wait for another's message.
-        Engine::new(self.servers(), queue, 1).with_rooms(&rooms).with_interrupts(self.server(Part::Add))
+        let adders = self.server(EndpointPart::Add);
+        StageLoop::new(self.servers(), queue, 1).with_rooms(&self.partition.rooms()).with_interrupts(adders)
     }
 
     /// The dimension of a server, if it is a link.
@@ -126,248 +82,141 @@ impl Node {
         (server < 2 * self.dimensions).then_some(server / 2)
     }
 
-    fn server(&self, part: Part) -> u8 {
+    fn server(&self, part: EndpointPart) -> u8 {
         (2 * self.dimensions + part as usize) as u8
     }
 
-    /// Its servers: links, and parts of the endpoint.
+    /// How many servers it has.
     pub fn servers(&self) -> usize {
-        2 * self.dimensions + PARTS_OF_NODE
+        2 * self.dimensions + EndpointPart::COUNT
     }
 
     /// Steps of every chunk of a plan. Chunks take turns, and else differ by their orders only.
-    pub fn chunks(&self, group: &Group, plan: &Plan) -> Vec<Rc<[Step]>> {
+    pub fn chunks(&self, group: &RailsGroup, plan: &Plan) -> Vec<Rc<[Step]>> {
         let mut known: HashMap<_, Rc<[Step]>> = HashMap::new();
-        let mut of = |(number, order): (usize, &Order)| {
+        let mut of = |(number, order): (usize, &ChunkOrder)| {
             let turn = if plan.kind == Kind::AllToAll { number } else { number % 2 };
             known.entry((*order, turn)).or_insert_with(|| self.steps(group, plan, number).into()).clone()
         };
         plan.orders.iter().enumerate().map(&mut of).collect()
     }
 
-    /// Steps of a chunk of a plan: `number` is that of the chunk, by which chunks take turns.
-    fn steps(&self, group: &Group, plan: &Plan, number: usize) -> Vec<Step> {
+    /// Steps of a chunk of a plan: `number` is that of the chunk, by which chunks take turns. One of an engine claims room
+    /// for a phase when the one before is over: claimed at its start, half of the bandwidth would be lost.
+    fn steps(&self, group: &RailsGroup, plan: &Plan, number: usize) -> Vec<Step> {
         let stages: Vec<Stage> = plan.stages(&group.topology, &plan.orders[number]).collect();
         let Endpoint::Ace(ace) = self.endpoint else {
             return self.messages(group, &stages, 0..stages.len(), number);
         };
-        let phases = phases(&stages);
-        let (rooms, results) = (self.partition.fsms.len(), self.partition.sram.len() - 1);
-        // State machines of all phases do an AllToAll, which keeps its chunk in the first partition.
-        let turn = (number as u64 * 7919) % self.partition.fsms.iter().sum::<u64>().max(1);
-        let machine_of_turn = self.partition.fsms.iter().scan(0, |sum, &fsms| {
-            *sum += fsms;
-            Some(*sum)
-        });
-        let any = machine_of_turn.take_while(|&sum| sum <= turn).count();
-        let alone = phases.len() == 1 && stages.first().is_some_and(|stage| stage.basic == Basic::Exchange);
-        let fsm = |phase: usize| (if alone { any } else { phase }) as u8;
-        let sram = |phase: usize| (rooms + if phase == phases.len() { results } else { phase }) as u8;
-        let (whole, after) = (phases.first().map_or(0, |phase| phase.bytes), bytes_after(&stages));
-        let mut list = vec![Step::Take(sram(0), whole)];
-        let load = [(Part::Read, ace.memory_rate), (Part::Bus, ace.bus_rate)];
-        let services = load.map(|(part, rate)| self.part(part, 0, time(parts(whole), rate)));
-        list.extend(forwarded(
-            services.to_vec(),
-            &[time(parts(ace.packet), ace.memory_rate), time(parts(ace.packet), ace.bus_rate)],
-        ));
-        for (index, phase) in phases.iter().enumerate() {
-            list.push(Step::Take(fsm(index), 1));
-            list.extend(self.messages(group, &stages, phase.first..phase.end, number));
-            let next = phases.get(index + 1).map_or(after, |next| next.bytes);
-            list.extend([
-                Step::Take(sram(index + 1), next),
-                Step::Give(fsm(index), 1),
-                Step::Give(sram(index), phase.bytes),
-            ]);
+        let chunk = phases(&stages);
+        let sram = |phase: usize| self.partition.sram_room(&chunk, phase);
+        let mut list = vec![Step::Take(sram(0), chunk.whole())];
+        let load = loading(&ace);
+        let services = load.iter().map(|work| self.part(work, 0, parts(chunk.whole()))).collect();
+        list.extend(forwarded(services, &load.map(|work| time(parts(ace.packet), work.rate))));
+        for (index, (phase, next)) in chunk.phases.iter().zip(chunk.sizes().skip(1)).enumerate() {
+            let fsm = self.partition.fsm_room(&chunk, number, index);
+            list.push(Step::Take(fsm, 1));
+            list.extend(self.messages(group, &stages, phase.stages.clone(), number));
+            list.extend([Step::Take(sram(index + 1), next), Step::Give(fsm, 1), Step::Give(sram(index), phase.bytes)]);
         }
-        list.push(Step::Serve(self.part(
-            Part::Write,
-            stages.len().saturating_sub(1),
-            time(parts(after), ace.memory_rate),
-        )));
-        list.push(Step::Give(sram(phases.len()), after));
+        let last = stages.len().saturating_sub(1);
+        list.push(Step::Serve(self.part(&storing(&ace), last, parts(chunk.results))));
+        list.push(Step::Give(sram(chunk.phases.len()), chunk.results));
         list
     }
 
     /// What is done for the messages of a range of stages that follow each other at once.
-    fn messages(&self, group: &Group, stages: &[Stage], range: Range<usize>, number: usize) -> Vec<Step> {
+    fn messages(&self, group: &RailsGroup, stages: &[Stage], range: Range<usize>, number: usize) -> Vec<Step> {
         let (mut services, mut units) = (Vec::new(), Vec::new());
-        let unit = match self.endpoint {
-            Endpoint::Ace(ace) => ace.packet,
-            Endpoint::Npu(npu) => npu.message,
-            Endpoint::Ideal(ideal) => ideal.packet,
-            Endpoint::System => 1,
-        };
+        let unit = parts(forwarded_by(&self.endpoint));
         for (index, stage) in range.clone().zip(&stages[range]) {
             let dimension = &group.topology.dimensions[usize::from(stage.dimension)];
+            let adds = stage.basic == Basic::Reduce;
+            let before = before_link(&self.endpoint, reads(adds));
+            let after = after_link(&self.endpoint).filter(|_| adds);
             let ring = dimension.shape == DimensionShape::Ring;
             let way = if ring { number % 2 } else { 0 };
-            let link = 2 * group.numbers[usize::from(stage.dimension)] + way as u8;
             let rate = Rate(if ring { (dimension.npu_rate().0 / 2).max(1) } else { dimension.npu_rate().0 });
             for message in messages(dimension, stage) {
-                let mut add = |service: Service, rate: Rate| {
-                    units.push(time(parts(unit).min(message), rate));
-                    services.push(service);
+                let link = Service {
+                    server: 2 * group.numbers[usize::from(stage.dimension)] + way as u8,
+                    stage: index as u8,
+                    size: stage.size,
+                    size_before: stage.size_before,
+                    busy_ps: time(message, rate),
+                    latency_ps: dimension.npu_latency().saturating_mul(hops(dimension, stage)) + self.endpoint.delay(),
+                    early_ps: 0,
                 };
-                if let Endpoint::Npu(npu) = self.endpoint {
-                    // What is received and what is there are read to be added; what is passed on only once.
-                    let reads = if stage.basic == Basic::Reduce { 2 } else { 1 };
-                    let read = Rate((npu.read_rate().0 / reads).max(1));
-                    add(self.part(Part::Read, index, time(message, read)), read);
-                    add(self.part(Part::Bus, index, time(message, npu.bus_rate)), npu.bus_rate);
-                }
-                let mut latency_ps = dimension.npu_latency().saturating_mul(hops(dimension, stage));
-                if let Endpoint::Ideal(ideal) = self.endpoint {
-                    latency_ps += ideal.delay_ps;
-                }
-                add(
-                    Service {
-                        server: link,
-                        stage: index as u8,
-                        size: stage.size,
-                        size_before: stage.size_before,
-                        busy_ps: time(message, rate),
-                        latency_ps,
-                        early_ps: 0,
-                    },
-                    rate,
-                );
-                if let Endpoint::Ace(ace) = self.endpoint
-                    && stage.basic == Basic::Reduce
-                {
-                    add(self.part(Part::Add, index, time(message, ace.add_rate())), ace.add_rate());
+                let part = |work: &PartWork| (self.part(work, index, message), work.byte_rate());
+                for (service, rate) in before.iter().map(part).chain([(link, rate)]).chain(after.iter().map(part)) {
+                    services.push(service);
+                    units.push(time(unit.min(message), rate));
                 }
             }
         }
         forwarded(services, &units).collect()
     }
 
-    /// A service of a part of the node that takes so long.
-    fn part(&self, part: Part, stage: usize, busy_ps: Picos) -> Service {
+    /// The service of a part of the endpoint for parts of bytes.
+    fn part(&self, work: &PartWork, stage: usize, amount: u128) -> Service {
         Service {
-            server: self.server(part),
+            server: self.server(work.part),
             stage: stage as u8,
             size: 0,
             size_before: 0,
-            busy_ps,
+            busy_ps: time(amount, work.byte_rate()),
             latency_ps: 0,
             early_ps: 0,
         }
     }
 
     /// How long a chunk is in a phase that it has for itself.
-    fn duration(&self, group: &Group, stages: &[Stage], phase: &Phase) -> u128 {
-        let steps = self.messages(group, stages, phase.first..phase.end, 0).into_iter();
+    fn duration(&self, group: &RailsGroup, stages: &[Stage], range: Range<usize>) -> u128 {
         let time = |step| match step {
             Step::Serve(service) => u128::from(service.busy_ps + service.latency_ps - service.early_ps),
             _ => 0,
         };
-        steps.map(time).sum()
+        self.messages(group, stages, range, 0).into_iter().map(time).sum()
     }
 
-    /// Divides an engine among the phases of a plan, by what all its chunks need.
-    fn divided(&self, ace: &AceEndpoint, group: &Group, plan: &Plan) -> Result<Partition> {
-        let (mut needs, mut after): (Vec<Need>, Bytes) = (vec![], 0);
-        for (stages, chunks) in stages(group, plan) {
-            let phases = phases(&stages);
-            needs.resize(needs.len().max(phases.len()), Need::default());
-            for (need, phase) in needs.iter_mut().zip(&phases) {
-                let rate = group.topology.dimensions[usize::from(stages[phase.first].dimension)].npu_rate().0;
+    /// What all chunks of a plan need of an engine.
+    fn needs(&self, ace: &AceEndpoint, group: &RailsGroup, orders: &[DifferentOrder]) -> EngineNeeds {
+        let mut needs = EngineNeeds::default();
+        for DifferentOrder { stages, chunk, count } in orders {
+            needs.phases.resize(needs.phases.len().max(chunk.phases.len()), PhaseNeed::default());
+            for (need, phase) in needs.phases.iter_mut().zip(&chunk.phases) {
+                let rate = group.topology.dimensions[usize::from(stages[phase.stages.start].dimension)].npu_rate().0;
                 need.bytes = need.bytes.max(phase.bytes);
-                need.duration += (self.duration(group, &stages, phase) * chunks).max(1);
+                need.duration += (self.duration(group, stages, phase.stages.clone()) * count).max(1);
                 need.rate_bytes = need.rate_bytes.max(u128::from(rate) * u128::from(phase.bytes));
             }
-            after = after.max(bytes_after(&stages));
+            needs.results = needs.results.max(chunk.results);
         }
-        let (count, fsms) = (needs.len() as u64, u64::from(ace.fsms));
-        if fsms < count {
-            let what = format!("{fsms} state machines for {count} phases; give fsms={count} or more");
-            return Err(Error::new(Code::BadSize, what).at("endpoint ace"));
-        }
-        let durations = needs.iter().map(|need| need.duration);
-        let stays: Vec<u128> = match ace.fsm_split {
-            FsmSplit::Equal => vec![1; needs.len()],
-            FsmSplit::Need => durations.clone().collect(),
-        };
-        let fsms = places(fsms, &vec![1; needs.len()], &stays);
-        let sram = match ace.sram_split {
-            SramSplit::Paper => {
-                let of = |need: &Need| need.rate_bytes;
-                let weights: Vec<u128> = needs.iter().map(of).chain(needs.last().map(of)).collect();
-                let all = weights.iter().sum::<u128>().max(1);
-                weights.iter().map(|weight| (u128::from(ace.sram) * weight / all) as u64).collect()
-            }
-            SramSplit::Need => {
-                // The first also holds what is still read, the last what is written.
-                let chunks = plan.orders.len() as u128;
-                let memory = |bytes: Bytes| (u128::from(time(parts(bytes), ace.memory_rate)) * chunks).max(1);
-                let mut stays: Vec<u128> = durations.chain([memory(after)]).collect();
-                stays[0] += memory(needs.first().map_or(0, |need| need.bytes));
-                let sizes: Vec<u64> = needs.iter().map(|need| need.bytes).chain([after]).map(|of| of.max(1)).collect();
-                let counts = places(ace.sram, &sizes, &stays);
-                counts.iter().zip(sizes).map(|(count, size)| count * size).collect()
-            }
-        };
-        Ok(Partition { fsms, sram })
-    }
-
-    /// Refuses partitions that have no room for a chunk.
-    fn check(&self, group: &Group, plan: &Plan) -> Result<()> {
-        let results = self.partition.sram.len() - 1;
-        for (stages, _) in stages(group, plan) {
-            let needed = phases(&stages).into_iter().map(|phase| phase.bytes).enumerate();
-            for (number, bytes) in needed.chain([(results, bytes_after(&stages))]) {
-                let room = self.partition.sram[number];
-                if bytes > room {
-                    let place =
-                        if number == results { "results have".into() } else { format!("phase {} has", number + 1) };
-                    let what = format!(
-                        "{place} {room} bytes of the SRAM, and a chunk there {bytes}; give a larger sram, a smaller \
-                         chunk, or sram_split=need"
-                    );
-                    return Err(Error::new(Code::BadSize, what).at("endpoint ace"));
-                }
-            }
-        }
-        Ok(())
+        let all: u128 = orders.iter().map(|of| of.count).sum();
+        let of = |rate: Rate, bytes: Bytes| (u128::from(time(parts(bytes), rate)) * all).max(1);
+        needs.reading = of(loading(ace)[0].rate, needs.phases.first().map_or(0, |need| need.bytes));
+        needs.writing = of(storing(ace).rate, needs.results);
+        needs
     }
 }
 
-/// What the chunks of a phase need.
-#[derive(Clone, Copy, Default)]
-struct Need {
-    /// Of the largest.
-    bytes: Bytes,
-    /// Of all of them, one after the other.
-    duration: u128,
-    /// Rate of its links times bytes.
-    rate_bytes: u128,
+/// A different order of a plan: what its chunks do, and how many have it.
+struct DifferentOrder {
+    stages: Vec<Stage>,
+    chunk: ChunkPhases,
+    count: u128,
 }
 
-/// Stages of a chunk of each different order of a plan, and how many chunks have it.
-fn stages(group: &Group, plan: &Plan) -> Vec<(Vec<Stage>, u128)> {
+/// The different orders of a plan.
+fn different(group: &RailsGroup, plan: &Plan) -> Vec<DifferentOrder> {
     let mut orders = plan.orders.clone();
     orders.sort_unstable();
-    let same = orders.chunk_by(|one, other| one == other);
-    same.map(|same| (plan.stages(&group.topology, &same[0]).collect(), same.len() as u128)).collect()
-}
-
-/// Phases of a chunk. An AllToAll has one.
-fn phases(stages: &[Stage]) -> Vec<Phase> {
-    let mut phases: Vec<Phase> = Vec::new();
-    for (number, stage) in stages.iter().enumerate() {
-        let before = number.checked_sub(1).map(|before| stages[before]);
-        let same = before.is_some_and(|before| {
-            let exchange = stage.basic == Basic::Exchange;
-            exchange || before.dimension == stage.dimension && stage.basic == Basic::Gather
-        });
-        match phases.last_mut() {
-            Some(last) if same => last.end = number + 1,
-            _ => phases.push(Phase { first: number, end: number + 1, bytes: bytes_of(stage.size_before) }),
-        }
-    }
-    phases
+    let of = |same: &[ChunkOrder]| {
+        let stages: Vec<Stage> = plan.stages(&group.topology, &same[0]).collect();
+        DifferentOrder { chunk: phases(&stages), stages, count: same.len() as u128 }
+    };
+    orders.chunk_by(|one, other| one == other).map(of).collect()
 }
 
 /// Parts of bytes.
@@ -375,41 +224,10 @@ fn parts(bytes: Bytes) -> u128 {
     u128::from(bytes) * PARTS
 }
 
-/// Whole bytes that hold parts.
-fn bytes_of(size: u64) -> Bytes {
-    size.div_ceil(PARTS as u64)
-}
-
-/// Bytes of a chunk after its last stage.
-fn bytes_after(stages: &[Stage]) -> Bytes {
-    stages.last().map_or(0, |stage| match stage.basic {
-        Basic::Gather => bytes_of(stage.size_before).max(bytes_of(stage.size)),
-        Basic::Reduce => bytes_of(stage.size),
-        Basic::Exchange => bytes_of(stage.size_before),
-    })
-}
-
 /// Time for parts of bytes at a rate.
 fn time(amount: u128, rate: Rate) -> Picos {
     let picos = amount.saturating_mul(1_000_000_000_000).div_ceil(PARTS * u128::from(rate.0.max(1)));
     u64::try_from(picos).unwrap_or(Picos::MAX / 4)
-}
-
-/// How many places each has of `total`, which are of these sizes: one after the other, to where chunks that stay so long
-/// get on most slowly with the places that there are. Of more nobody has less (Adams' method of apportionment).
-fn places(total: u64, sizes: &[u64], stays: &[u128]) -> Vec<u64> {
-    let spare = u128::from(total.saturating_sub(sizes.iter().sum()));
-    let all: u128 = sizes.iter().zip(stays).map(|(&size, stay)| u128::from(size) * stay).sum();
-    // All that come before a common rate that is certainly reached.
-    let mut counts: Vec<u64> = stays.iter().map(|stay| (stay * spare).div_ceil(all) as u64).collect();
-    let mut left = total - counts.iter().zip(sizes).map(|(count, size)| count * size).sum::<u64>();
-    loop {
-        let time = |one: usize, other: usize| stays[one] * u128::from(counts[other]);
-        let slowest = (0..sizes.len()).min_by(|&one, &other| time(other, one).cmp(&time(one, other)));
-        let Some(slowest) = slowest.filter(|&slowest| sizes[slowest] <= left) else { return counts };
-        left -= sizes[slowest];
-        counts[slowest] += 1;
-    }
 }
 
 /// Sizes of the messages of a stage that follow one another, in parts of bytes. Those to different peers are one.
@@ -448,21 +266,21 @@ fn forwarded(mut services: Vec<Service>, units: &[Picos]) -> impl Iterator<Item 
 /// Times `plan` at an endpoint, and keeps what every dimension did. Spans are of whole stages.
 ///
 /// # Errors
-/// As [`Node::new`].
-pub fn run(topology: &Topology, plan: &Plan, queue: Queue, endpoint: Endpoint) -> Result<Run> {
-    let group = Group::whole(topology);
-    let node = Node::new(topology.dimensions.len(), endpoint, &[(&group, plan)])?;
-    let mut engine = node.engine(queue);
-    for steps in node.chunks(&group, plan) {
-        engine.submit_steps(0, 0, steps.iter().copied());
+/// As [`RailsEndpoint::new`].
+pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, endpoint: Endpoint) -> Result<RailsTimes> {
+    let group = RailsGroup::whole(topology);
+    let at = RailsEndpoint::new(topology.dimensions.len(), endpoint, &[(&group, plan)])?;
+    let mut stages = at.stage_loop(queue);
+    for steps in at.chunks(&group, plan) {
+        stages.submit_steps(0, 0, steps.iter().copied());
     }
     let dimensions = topology.dimensions.len();
-    let mut spans: Vec<HashMap<(u32, u32), Span>> = vec![HashMap::new(); dimensions];
+    let mut spans: Vec<HashMap<(u32, u32), StageSpan>> = vec![HashMap::new(); dimensions];
     let (mut busy_ps, mut time_ps, mut complete) = (vec![0; dimensions], 0, 0);
-    while let Some(now) = engine.next() {
-        engine.step(
+    while let Some(now) = stages.next() {
+        stages.step(
             |server, span| {
-                let Some(dimension) = node.dimension_of(server) else { return };
+                let Some(dimension) = at.dimension_of(server) else { return };
                 let ways = if topology.dimensions[dimension].shape == DimensionShape::Ring { 2 } else { 1 };
                 busy_ps[dimension] += (span.finish_ps - span.start_ps) / ways;
                 let whole = spans[dimension].entry((span.chunk, span.stage)).or_insert(span);
@@ -478,18 +296,19 @@ pub fn run(topology: &Topology, plan: &Plan, queue: Queue, endpoint: Endpoint) -
             format!("{} of {} chunks wait for room in the engine", plan.orders.len() - complete, plan.orders.len());
         return Err(Error::new(Code::Stalled, what).at("endpoint ace"));
     }
-    let sorted = |spans: HashMap<_, Span>| {
-        let mut spans: Vec<Span> = spans.into_values().collect();
+    let sorted = |spans: HashMap<_, StageSpan>| {
+        let mut spans: Vec<StageSpan> = spans.into_values().collect();
         spans.sort_by_key(|span| (span.start_ps, span.chunk));
         spans
     };
-    Ok(Run { time_ps, spans: spans.into_iter().map(sorted).collect(), busy_ps })
+    Ok(RailsTimes { time_ps, spans: spans.into_iter().map(sorted).collect(), busy_ps })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::scheduler::{Phased, Scheduler, Themis};
     use super::*;
+    use antiphon_model::system::SramSplit;
 
     fn plan(topology: &Topology, kind: Kind, bytes: Bytes, chunks: u32) -> Plan {
         let mut plan = Plan::uniform(topology, kind, bytes, chunks, false).unwrap();
@@ -497,9 +316,9 @@ mod tests {
         plan
     }
 
-    fn timed(topology: &str, plan_of: impl Fn(&Topology) -> Plan, endpoint: &str) -> Result<Run> {
+    fn timed(topology: &str, plan_of: impl Fn(&Topology) -> Plan, endpoint: &str) -> Result<RailsTimes> {
         let topology = Topology::parse(topology).unwrap();
-        run(&topology, &plan_of(&topology), Queue::Oldest, Endpoint::parse(endpoint).unwrap())
+        run(&topology, &plan_of(&topology), QueuePolicy::Oldest, Endpoint::parse(endpoint).unwrap())
     }
 
     /// GB/s that an NPU sends in an AllReduce of 64 MiB.
@@ -572,8 +391,8 @@ mod tests {
         let topology = Topology::parse("ace:4x4x4").unwrap();
         let plan = plan(&topology, Kind::AllReduce, 64 << 20, 1024);
         let of = |spec: &str| {
-            let group = Group::whole(&topology);
-            Node::new(3, Endpoint::parse(spec).unwrap(), &[(&group, &plan)]).map(|node| node.partition)
+            let group = RailsGroup::whole(&topology);
+            RailsEndpoint::new(3, Endpoint::parse(spec).unwrap(), &[(&group, &plan)]).map(|at| at.partition)
         };
         assert_eq!(of("ace").unwrap().fsms, [1, 7, 7, 1]);
         assert_eq!(of("ace:fsm_split=equal,fsms=18").unwrap().fsms, [5, 5, 4, 4]);
@@ -601,9 +420,10 @@ mod tests {
     fn more_is_divided_into_no_less() {
         for spec in ["ace:4x4x4", "ace:4x2x2", "ace:2x16x8", "sw16@1600/700ns,sw8@800/700ns,sw8@400/1700ns"] {
             let topology = Topology::parse(spec).unwrap();
-            let (group, plan) = (Group::whole(&topology), plan(&topology, Kind::AllReduce, 64 << 20, 1024));
-            let of =
-                |ace: AceEndpoint| Node::new(3, Endpoint::Ace(ace), &[(&group, &plan)]).ok().map(|of| of.partition);
+            let (group, plan) = (RailsGroup::whole(&topology), plan(&topology, Kind::AllReduce, 64 << 20, 1024));
+            let of = |ace: AceEndpoint| {
+                RailsEndpoint::new(3, Endpoint::Ace(ace), &[(&group, &plan)]).ok().map(|of| of.partition)
+            };
             for sram_split in [SramSplit::Need, SramSplit::Paper] {
                 let ace = AceEndpoint { sram_split, ..AceEndpoint::default() };
                 let fsms: Vec<_> = (4..200).filter_map(|fsms| of(AceEndpoint { fsms, ..ace })).collect();
@@ -616,10 +436,6 @@ mod tests {
                 }
             }
         }
-        // One each; then the first, three times as slow as the second, is next until it has three. Its fourth needs 2.
-        assert_eq!(places(5, &[2, 1, 3], &[10, 3, 1]), [1, 1, 0]);
-        assert_eq!(places(11, &[2, 1, 3], &[10, 3, 1]), [3, 1, 1]);
-        assert_eq!(places(12, &[2, 1, 3], &[10, 3, 1]), [4, 1, 1]);
     }
 
     /// Fig. 9a: more state machines or SRAM are never slower, since none of what an older chunk needs is held up by another.

@@ -1,7 +1,7 @@
 //! Times a plan: chunks queue at the dimensions of one NPU that stands for all, and at its endpoint where that is
-//! modelled (`endpoint.rs`).
+//! modelled (`stage_endpoint.rs`).
 
-use super::plan::{Order, Plan, Stage, StageTable};
+use super::orders::{ChunkOrder, Plan, Stage, StageTable};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_base::watch::checkpoint;
@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 /// Which waiting chunk a dimension takes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Queue {
+pub enum QueuePolicy {
     /// In order of arrival.
     Fifo,
     /// The smallest before the stage, the newest where several are (ASTRA-sim until April 2022).
@@ -25,20 +25,20 @@ pub enum Queue {
     Oldest,
 }
 
-impl Choice for Queue {
+impl Choice for QueuePolicy {
     const WHAT: &'static str = "queue policy";
     const ALL: &'static [(&'static str, Self)] = &[
-        ("fifo", Queue::Fifo),
-        ("scf", Queue::Smallest),
-        ("scf-before", Queue::SmallestBefore),
-        ("tail", Queue::Tail),
-        ("oldest", Queue::Oldest),
+        ("fifo", QueuePolicy::Fifo),
+        ("scf", QueuePolicy::Smallest),
+        ("scf-before", QueuePolicy::SmallestBefore),
+        ("tail", QueuePolicy::Tail),
+        ("oldest", QueuePolicy::Oldest),
     ];
 }
 
 /// One chunk in one stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct StageSpan {
     /// Chunk.
     pub chunk: u32,
     /// Its stage, from 0.
@@ -53,16 +53,16 @@ pub struct Span {
 
 /// A timed plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct RailsTimes {
     /// When the last chunk was complete.
     pub time_ps: Picos,
     /// For each dimension, what it served, in order of start.
-    pub spans: Vec<Vec<Span>>,
+    pub spans: Vec<Vec<StageSpan>>,
     /// For each dimension, the time it was sending.
     pub busy_ps: Vec<Picos>,
 }
 
-impl Run {
+impl RailsTimes {
     /// Share of the run in which dimension `number` was sending.
     pub fn utilization(&self, number: usize) -> f64 {
         self.busy_ps[number] as f64 / self.time_ps.max(1) as f64
@@ -80,7 +80,7 @@ impl Run {
     /// in service: rows are dimensions (Themis paper, Fig. 9).
     pub fn activity(&self, windows: usize) -> Vec<Vec<f64>> {
         let length = self.time_ps.max(1) as f64 / windows as f64;
-        let of = |spans: &Vec<Span>| {
+        let of = |spans: &Vec<StageSpan>| {
             let mut held: Vec<(Picos, Picos)> = spans.iter().map(|span| (span.ready_ps, span.finish_ps)).collect();
             held.sort_unstable();
             let mut shares = vec![0.0; windows];
@@ -156,7 +156,7 @@ impl Service {
 type Waiting = Reverse<(u64, Picos, u32)>;
 
 /// An event: time, then arrivals before dimensions that have served a chunk, then its number.
-type Event = Reverse<(Picos, bool, u32)>;
+type StageEvent = Reverse<(Picos, bool, u32)>;
 
 /// A chunk in service.
 struct Serving {
@@ -164,7 +164,7 @@ struct Serving {
     end: u64,
     /// Until it has moved on: how much of it is left then.
     rest: Option<u64>,
-    span: Span,
+    span: StageSpan,
 }
 
 /// A dimension, which serves one chunk, or several in equal shares.
@@ -230,50 +230,50 @@ struct Room {
 
 /// A chunk on its way through its steps.
 struct Chunk {
-    /// Its steps in the engine's list.
+    /// Its steps in the loop's list.
     next: u32,
     end: u32,
-    /// Who goes first in [`Queue::Oldest`].
+    /// Who goes first in [`QueuePolicy::Oldest`].
     rank: u64,
     /// Since when it waits.
     ready_ps: Picos,
 }
 
-/// The engine: dimensions that serve chunks, one at a time or up to `sharing` in equal shares. A
+/// An event loop: dimensions that serve chunks, one at a time or up to `sharing` in equal shares. A
 /// dimension is busy for the time of the bytes, and a chunk moves on after the latency, which other
 /// chunks overlap: Themis (ISCA 2022) leaves that open, and so the means of its Fig. 11 are reached.
-pub struct Engine {
-    queue: Queue,
+pub struct StageLoop {
+    queue: QueuePolicy,
     sharing: usize,
     steps: Vec<Step>,
     chunks: Vec<Chunk>,
     servers: Vec<Server>,
     rooms: Vec<Room>,
-    events: BinaryHeap<Event>,
-    /// Stages that were served since the engine was made.
+    events: BinaryHeap<StageEvent>,
+    /// Stages that were served since the loop was made.
     pub served: u64,
 }
 
-impl Engine {
-    /// An engine of so many idle servers.
-    pub fn new(servers: usize, queue: Queue, sharing: u32) -> Engine {
+impl StageLoop {
+    /// A loop of so many idle servers.
+    pub fn new(servers: usize, queue: QueuePolicy, sharing: u32) -> StageLoop {
         let count = servers;
         let mut servers = Vec::new();
         servers.resize_with(count, Server::default);
         let (steps, chunks, rooms, events) = (Vec::new(), Vec::new(), Vec::new(), BinaryHeap::new());
         let sharing = sharing.clamp(1, MAX_SHARING) as usize;
-        Engine { queue, sharing, steps, chunks, servers, rooms, events, served: 0 }
+        StageLoop { queue, sharing, steps, chunks, servers, rooms, events, served: 0 }
     }
 
     /// The same with rooms of these sizes.
-    pub fn with_rooms(mut self, sizes: &[u64]) -> Engine {
+    pub fn with_rooms(mut self, sizes: &[u64]) -> StageLoop {
         self.rooms = sizes.iter().map(|&free| Room { free, waiting: BinaryHeap::new() }).collect();
         self
     }
 
     /// The same with a server at which the oldest does not wait for the end of what is served, either.
-    pub fn with_interrupts(mut self, server: u8) -> Engine {
-        self.servers[usize::from(server)].interrupts = self.queue == Queue::Oldest && self.sharing == 1;
+    pub fn with_interrupts(mut self, server: u8) -> StageLoop {
+        self.servers[usize::from(server)].interrupts = self.queue == QueuePolicy::Oldest && self.sharing == 1;
         self
     }
 
@@ -297,7 +297,7 @@ impl Engine {
         self.submit_steps(now, 0, steps)
     }
 
-    /// The same step by step. In [`Queue::Oldest`] those of the lowest rank go first, then those submitted first.
+    /// The same step by step. In [`QueuePolicy::Oldest`] those of the lowest rank go first, then those submitted first.
     pub fn submit_steps(&mut self, now: Picos, rank: u64, steps: impl Iterator<Item = Step>) -> u32 {
         let next = self.steps.len() as u32;
         for step in steps {
@@ -319,7 +319,7 @@ impl Engine {
 
     /// Lets all happen that happens next. `served` is called with the server and span of every chunk
     /// that has been served, `complete` with every chunk that is through. O(log chunks).
-    pub fn step(&mut self, mut served: impl FnMut(usize, Span), mut complete: impl FnMut(u32)) {
+    pub fn step(&mut self, mut served: impl FnMut(usize, StageSpan), mut complete: impl FnMut(u32)) {
         let Some(now) = self.next() else { return };
         if self.served.is_multiple_of(1024) {
             checkpoint();
@@ -335,7 +335,7 @@ impl Engine {
     }
 
     /// What happens at `now`.
-    fn happen(&mut self, now: Picos, served: &mut impl FnMut(usize, Span), complete: &mut impl FnMut(u32)) {
+    fn happen(&mut self, now: Picos, served: &mut impl FnMut(usize, StageSpan), complete: &mut impl FnMut(u32)) {
         while let Some(&Reverse((time, done, number))) = self.events.peek()
             && time == now
         {
@@ -355,7 +355,7 @@ impl Engine {
             match self.steps[chunk.next as usize] {
                 Step::Serve(service) => {
                     let sizes = (service.size_before, service.size);
-                    let waiting = if self.queue == Queue::Oldest {
+                    let waiting = if self.queue == QueuePolicy::Oldest {
                         (chunk.rank, 0, number)
                     } else {
                         let (ready, place) = turned(self.queue, now, number);
@@ -394,7 +394,7 @@ impl Engine {
     }
 
     /// Chunks that a server has served move on.
-    fn leave(&mut self, number: usize, now: Picos, served: &mut impl FnMut(usize, Span)) {
+    fn leave(&mut self, number: usize, now: Picos, served: &mut impl FnMut(usize, StageSpan)) {
         let server = &mut self.servers[number];
         // What was expected before the number in service changed is void.
         if server.due != now {
@@ -419,7 +419,7 @@ impl Engine {
             }
             let Serving { span, .. } = server.serving.swap_remove(place);
             self.served += 1;
-            served(number, Span { finish_ps: now, ..span });
+            served(number, StageSpan { finish_ps: now, ..span });
         }
     }
 
@@ -442,8 +442,13 @@ impl Engine {
             let chunk = &self.chunks[number as usize];
             let Step::Serve(service) = self.steps[chunk.next as usize] else { unreachable!("it waits to be served") };
             let Service { stage, busy_ps, early_ps, .. } = service;
-            let span =
-                Span { chunk: number, stage: stage.into(), ready_ps: chunk.ready_ps, start_ps: now, finish_ps: now };
+            let span = StageSpan {
+                chunk: number,
+                stage: stage.into(),
+                ready_ps: chunk.ready_ps,
+                start_ps: now,
+                finish_ps: now,
+            };
             let end = server.served + (busy_ps - early_ps) * UNIT;
             server.serving.push(Serving { end, rest: Some(early_ps * UNIT), span });
             changed = true;
@@ -453,8 +458,8 @@ impl Engine {
         }
     }
 
-    /// Times a plan by itself; `served` as in [`Engine::step`]. O(stages * log chunks).
-    pub fn run(&mut self, topology: &Topology, plan: &Plan, mut served: impl FnMut(usize, Span)) -> Picos {
+    /// Times a plan by itself; `served` as in [`StageLoop::step`]. O(stages * log chunks).
+    pub fn run(&mut self, topology: &Topology, plan: &Plan, mut served: impl FnMut(usize, StageSpan)) -> Picos {
         self.clear();
         for order in &plan.orders {
             self.submit(0, plan.stages(topology, order));
@@ -467,7 +472,7 @@ impl Engine {
     }
 
     /// Times orders whose stages are in `table`; none if they take longer than `most`, which is mostly known early.
-    pub fn run_within(&mut self, most: Picos, table: &StageTable, orders: &[Order]) -> Option<Picos> {
+    pub fn run_within(&mut self, most: Picos, table: &StageTable, orders: &[ChunkOrder]) -> Option<Picos> {
         self.clear();
         for order in orders {
             self.submit(0, table.of(order));
@@ -483,35 +488,35 @@ impl Engine {
 
 /// Smaller is served first: of a chunk's size before its stage and where it is largest, and whether that is its last.
 /// The oldest are those that came first where all come at once.
-pub(super) fn priority(queue: Queue, (before, largest): (u64, u64), last: bool) -> u64 {
+pub(super) fn priority(queue: QueuePolicy, (before, largest): (u64, u64), last: bool) -> u64 {
     match queue {
-        Queue::Fifo | Queue::Oldest => 0,
-        Queue::SmallestBefore => before,
-        Queue::Tail if last => u64::MAX,
-        Queue::Smallest | Queue::Tail => largest,
+        QueuePolicy::Fifo | QueuePolicy::Oldest => 0,
+        QueuePolicy::SmallestBefore => before,
+        QueuePolicy::Tail if last => u64::MAX,
+        QueuePolicy::Smallest | QueuePolicy::Tail => largest,
     }
 }
 
 /// Time and number of a chunk that waits, counted from the end where of equals the newest is served first; twice turned
 /// they are as before.
-pub(super) fn turned(queue: Queue, ready: Picos, number: u32) -> (Picos, u32) {
+pub(super) fn turned(queue: QueuePolicy, ready: Picos, number: u32) -> (Picos, u32) {
     match queue {
-        Queue::SmallestBefore | Queue::Smallest => (Picos::MAX - ready, u32::MAX - number),
-        Queue::Fifo | Queue::Tail | Queue::Oldest => (ready, number),
+        QueuePolicy::SmallestBefore | QueuePolicy::Smallest => (Picos::MAX - ready, u32::MAX - number),
+        QueuePolicy::Fifo | QueuePolicy::Tail | QueuePolicy::Oldest => (ready, number),
     }
 }
 
 /// Times `plan` and keeps what every dimension did; at most [`MAX_SHARING`] chunks share one.
-pub fn run(topology: &Topology, plan: &Plan, queue: Queue, sharing: u32) -> Run {
+pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, sharing: u32) -> RailsTimes {
     let dimensions = topology.dimensions.len();
     let (mut spans, mut busy_ps) = (vec![Vec::new(); dimensions], vec![0; dimensions]);
-    let mut engine = Engine::new(dimensions, queue, sharing);
-    let time_ps = engine.run(topology, plan, |dimension, span| spans[dimension].push(span));
-    for step in &engine.steps {
+    let mut times = StageLoop::new(dimensions, queue, sharing);
+    let time_ps = times.run(topology, plan, |dimension, span| spans[dimension].push(span));
+    for step in &times.steps {
         if let Step::Serve(service) = step {
             busy_ps[usize::from(service.server)] += service.busy_ps;
         }
     }
     spans.iter_mut().for_each(|spans| spans.sort_by_key(|span| span.start_ps));
-    Run { time_ps, spans, busy_ps }
+    RailsTimes { time_ps, spans, busy_ps }
 }

@@ -1,6 +1,6 @@
 //! What of the ranks' state decides the future, and how far a period of it reaches.
 
-use super::{Endpoints, Event, Holds, TransferState};
+use super::{Endpoints, Holds, RankEvent, TransferState};
 use crate::clock::Ticks;
 use crate::period::order_ahead;
 use crate::turns::Turn;
@@ -50,11 +50,14 @@ impl Endpoints<'_> {
         state.push(agenda.len() as u64);
         for (at, event) in agenda {
             let (kind, id, behind) = match event {
-                Event::Received { transfer, chunk } => (0, transfer, self.behind(transfer, chunk)),
-                Event::Applied { transfer, chunk } => (1, transfer, self.behind(transfer, chunk)),
-                Event::Wake { queue } => (2, queue, 0),
-                Event::Sent { transfer, chunk } => (3, transfer, self.behind(transfer, chunk)),
-                Event::Fetched { .. } | Event::Read { .. } | Event::Loaded { .. } | Event::Written { .. } => {
+                RankEvent::Received { transfer, chunk } => (0, transfer, self.behind(transfer, chunk)),
+                RankEvent::Applied { transfer, chunk } => (1, transfer, self.behind(transfer, chunk)),
+                RankEvent::Wake { queue } => (2, queue, 0),
+                RankEvent::Sent { transfer, chunk } => (3, transfer, self.behind(transfer, chunk)),
+                RankEvent::Fetched { .. }
+                | RankEvent::Read { .. }
+                | RankEvent::Loaded { .. }
+                | RankEvent::Written { .. } => {
                     unreachable!("what has its own order skips no periods")
                 }
             };
@@ -168,11 +171,15 @@ impl Endpoints<'_> {
         self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);
         self.adders.delay(by);
         let later = |event| match event {
-            Event::Received { transfer, chunk } => {
-                Event::Received { transfer, chunk: chunk + chunks[transfer as usize] }
+            RankEvent::Received { transfer, chunk } => {
+                RankEvent::Received { transfer, chunk: chunk + chunks[transfer as usize] }
             }
-            Event::Applied { transfer, chunk } => Event::Applied { transfer, chunk: chunk + chunks[transfer as usize] },
-            Event::Sent { transfer, chunk } => Event::Sent { transfer, chunk: chunk + chunks[transfer as usize] },
+            RankEvent::Applied { transfer, chunk } => {
+                RankEvent::Applied { transfer, chunk: chunk + chunks[transfer as usize] }
+            }
+            RankEvent::Sent { transfer, chunk } => {
+                RankEvent::Sent { transfer, chunk: chunk + chunks[transfer as usize] }
+            }
             other => other,
         };
         self.agenda.replace(|at, event| (at + by, later(event)));

@@ -58,17 +58,17 @@ impl Path {
 /// The order of one chunk: its ReduceScatter (or AllToAll) stages and its AllGather stages. The
 /// collective says which of them are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Order {
+pub struct ChunkOrder {
     /// ReduceScatter or AllToAll.
     pub first: Path,
     /// AllGather.
     pub gather: Path,
 }
 
-impl Order {
+impl ChunkOrder {
     /// Stages in `path` order, then back (Themis paper, section 2.3).
-    pub fn mirrored(path: Path) -> Order {
-        Order { first: path, gather: path.reversed() }
+    pub fn mirrored(path: Path) -> ChunkOrder {
+        ChunkOrder { first: path, gather: path.reversed() }
     }
 
     /// The AllGather stages, or those before.
@@ -108,8 +108,8 @@ pub struct Plan {
     /// Whether an AllReduce gathers along every dimension but the first as soon as it has reduced there
     /// ([`super::scheduler::Phased`]), not only after it has reduced along all.
     pub phased: bool,
-    /// Order of each chunk; all chunks are of the same size.
-    pub orders: Vec<Order>,
+    /// ChunkOrder of each chunk; all chunks are of the same size.
+    pub orders: Vec<ChunkOrder>,
 }
 
 impl Plan {
@@ -129,7 +129,8 @@ impl Plan {
             return Err(Error::new(Code::BadSize, format!("{chunks} chunks: expected 1 to {MAX_CHUNKS}")));
         }
         let path = Path::nearest_first(topology);
-        let plan = Plan { kind, bytes, offload, phased: false, orders: vec![Order::mirrored(path); chunks as usize] };
+        let plan =
+            Plan { kind, bytes, offload, phased: false, orders: vec![ChunkOrder::mirrored(path); chunks as usize] };
         for (number, dimension) in topology.dimensions.iter().enumerate() {
             let stage = plan.busy(dimension, Basic::Exchange, 1)
                 + u128::from(dimension.npu_latency()) * u128::from(dimension.steps());
@@ -143,7 +144,7 @@ impl Plan {
 
     /// Stages of one order, first to last. An AllGather starts from a chunk divided over all
     /// dimensions, and an AllToAll never divides it.
-    pub fn stages<'a>(&'a self, topology: &'a Topology, order: &'a Order) -> impl Iterator<Item = Stage> + 'a {
+    pub fn stages<'a>(&'a self, topology: &'a Topology, order: &'a ChunkOrder) -> impl Iterator<Item = Stage> + 'a {
         let (first, gather): (&[u8], &[u8]) = match self.kind {
             Kind::AllReduce => (order.first.as_slice(), order.gather.as_slice()),
             Kind::AllGather => (&[], order.gather.as_slice()),
@@ -288,12 +289,12 @@ impl StageTable {
     }
 
     /// Stages of one order, first to last, as [`Plan::stages`] gives them.
-    pub fn of<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = Stage> + 'a {
+    pub fn of<'a>(&'a self, order: &'a ChunkOrder) -> impl Iterator<Item = Stage> + 'a {
         self.places(order).map(|place| self.stages[place])
     }
 
     /// Places of the stages of one order, first to last.
-    pub fn places<'a>(&self, order: &'a Order) -> impl Iterator<Item = usize> + use<'a> {
+    pub fn places<'a>(&self, order: &'a ChunkOrder) -> impl Iterator<Item = usize> + use<'a> {
         let first = if self.kind == Kind::AllGather { &[] } else { order.first.as_slice() };
         let gather = if matches!(self.kind, Kind::AllReduce | Kind::AllGather) { order.gather.as_slice() } else { &[] };
         let (dimensions, half) = (self.dimensions, self.stages.len() / 2);
