@@ -4,7 +4,7 @@
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES, clip};
 use antiphon_base::watch::interruptible;
-use antiphon_jobs::replay::{Exchange, Graph, Group, What, Work};
+use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind, RankGroup};
 use antiphon_model::collective::{Collective, Kind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -59,7 +59,7 @@ impl Joining {
     ///
     /// # Errors
     /// [`Code::BadFile`] with rank and node, [`Code::TooLarge`].
-    pub fn join(self, graph: &mut Graph, listed: BTreeMap<String, Vec<u32>>) -> Result<()> {
+    pub fn join(self, graph: &mut JobGraph, listed: BTreeMap<String, Vec<u32>>) -> Result<()> {
         let groups = self.groups(graph, listed)?;
         // Exchanges of every group; how many of them the rank at hand has come to.
         let mut known: Vec<Vec<u32>> = vec![Vec::new(); graph.groups.len()];
@@ -69,16 +69,16 @@ impl Joining {
             for caller in interruptible(of_rank) {
                 let &Caller { rank, node, id, call } = caller;
                 let bad = |what: String| Err(Error::new(Code::BadFile, format!("rank {rank}: node {id}: {what}")));
-                let name = graph.programs[rank as usize].nodes[node as usize].name;
+                let name = graph.ranks[rank as usize].operations[node as usize].name;
                 let exchange = match call {
                     Said::Message { from, .. } if from != rank => continue,
                     Said::Message { from, to, tag, bytes, priority } => {
                         sent.entry((from, to, tag)).or_default().push_back(graph.exchanges.len() as u32);
-                        Exchange { name, what: What::Message { from, to, tag }, bytes, group: 0, priority }
+                        JobExchange { name, kind: ExchangeKind::Message { from, to, tag }, bytes, group: 0, priority }
                     }
                     Said::Collective { kind, group, bytes, priority } => {
                         let number = groups[group];
-                        let Group { name: of, ranks } = &graph.groups[number as usize];
+                        let RankGroup { name: of, ranks } = &graph.groups[number as usize];
                         if ranks.binary_search(&rank).is_err() {
                             return bad(format!("the rank is not in its group '{}'", clip(of)));
                         }
@@ -87,8 +87,9 @@ impl Joining {
                         let Some(bytes) = bytes.checked_mul(parts).filter(|&bytes| bytes <= MAX_BYTES) else {
                             return bad("an AllGather of more than 1 PiB".into());
                         };
-                        let what = kind.map_or(What::Barrier, |kind| What::Collective(Collective::new(kind)));
-                        let exchange = Exchange { name, what, bytes, group: number, priority };
+                        let kind =
+                            kind.map_or(ExchangeKind::Barrier, |kind| ExchangeKind::Collective(Collective::new(kind)));
+                        let exchange = JobExchange { name, kind, bytes, group: number, priority };
                         let place = come.entry(number).or_default();
                         *place += 1;
                         let list = &mut known[number as usize];
@@ -103,7 +104,7 @@ impl Joining {
                                 return bad(what);
                             };
                             let other = &graph.exchanges[first as usize];
-                            if (other.what, other.bytes) != (what, bytes) {
+                            if (other.kind, other.bytes) != (kind, bytes) {
                                 let what = format!(
                                     "{} of {bytes} bytes is collective {place} of group '{}', which is for rank {} {} of {} bytes",
                                     graph.described(&exchange),
@@ -114,14 +115,15 @@ impl Joining {
                                 );
                                 return bad(what);
                             }
-                            graph.programs[rank as usize].nodes[node as usize].work = Work::Exchange(first);
+                            graph.ranks[rank as usize].operations[node as usize].kind = OperationKind::Exchange(first);
                             continue;
                         }
                         list.push(graph.exchanges.len() as u32);
                         exchange
                     }
                 };
-                graph.programs[rank as usize].nodes[node as usize].work = Work::Exchange(graph.exchanges.len() as u32);
+                graph.ranks[rank as usize].operations[node as usize].kind =
+                    OperationKind::Exchange(graph.exchanges.len() as u32);
                 graph.exchanges.push(exchange);
             }
             // A rank that has fewer than the first, of which others wait for the rest.
@@ -139,10 +141,10 @@ impl Joining {
             }
         }
         // Ranks that have no calls at all.
-        for (Group { name, ranks }, list) in graph.groups.iter().zip(&known).filter(|(_, list)| !list.is_empty()) {
+        for (RankGroup { name, ranks }, list) in graph.groups.iter().zip(&known).filter(|(_, list)| !list.is_empty()) {
             let calls = |rank: u32| self.calls.binary_search_by_key(&rank, |caller| caller.rank).is_ok();
             if let Some(&rank) = ranks.iter().find(|&&rank| !calls(rank)) {
-                return Err(fewer(&Group { name: name.clone(), ranks: ranks.clone() }, rank, 0, list.len()));
+                return Err(fewer(&RankGroup { name: name.clone(), ranks: ranks.clone() }, rank, 0, list.len()));
             }
         }
         for Caller { rank, node, id, call } in interruptible(&self.calls) {
@@ -158,7 +160,7 @@ impl Joining {
             if other != bytes {
                 return bad(format!("a message of {bytes} bytes from rank {from} with tag {tag}, which sends {other}"));
             }
-            graph.programs[*rank as usize].nodes[*node as usize].work = Work::Receive(number);
+            graph.ranks[*rank as usize].operations[*node as usize].kind = OperationKind::Receive(number);
         }
         if let Some(((from, to, tag), _)) =
             sent.into_iter().filter(|(_, left)| !left.is_empty()).min_by_key(|&(key, _)| key)
@@ -170,7 +172,7 @@ impl Joining {
     }
 
     /// The group of every name, by its number in the graph.
-    fn groups(&self, graph: &mut Graph, listed: BTreeMap<String, Vec<u32>>) -> Result<Vec<u32>> {
+    fn groups(&self, graph: &mut JobGraph, listed: BTreeMap<String, Vec<u32>>) -> Result<Vec<u32>> {
         let mut using: Vec<Vec<u32>> = vec![Vec::new(); self.names.len()];
         for Caller { rank, call, .. } in &self.calls {
             if let Said::Collective { group, .. } = *call
@@ -196,14 +198,14 @@ impl Joining {
                 }
             };
             numbers[number] = graph.groups.len() as u32;
-            graph.groups.push(Group { name: name.clone(), ranks });
+            graph.groups.push(RankGroup { name: name.clone(), ranks });
         }
         Ok(numbers)
     }
 }
 
-fn fewer(group: &Group, rank: u32, has: usize, first: usize) -> Error {
-    let Group { name, ranks } = group;
+fn fewer(group: &RankGroup, rank: u32, has: usize, first: usize) -> Error {
+    let RankGroup { name, ranks } = group;
     let of = if name.is_empty() { "of all ranks".into() } else { format!("of group '{}'", clip(name)) };
     let what = format!("rank {rank} has {has} collectives {of}, rank {} has {first}", ranks[0]);
     Error::new(Code::BadFile, what)

@@ -1,4 +1,4 @@
-//! Traces of all ranks as a [`Graph`], rank by rank and node by node.
+//! Traces of all ranks as a [`JobGraph`], rank by rank and node by node.
 
 use super::frames::Frames;
 use super::join::{Call, Joining};
@@ -6,7 +6,7 @@ use super::model::{AnyMetadata, Node, NodeType};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{ByKey, MAX_BYTES, Picos, clip, clip_error};
 use antiphon_base::watch::interruptible;
-use antiphon_jobs::replay::{Graph, Lane, MAX_DEPENDENCIES, MAX_NODES, Program, Work};
+use antiphon_jobs::graph::{JobGraph, MAX_DEPENDENCIES, MAX_OPERATIONS, OperationKind, RankGraph, Resource};
 use antiphon_model::collective::Kind;
 use antiphon_model::system::Roofline;
 use prost::Message;
@@ -27,14 +27,14 @@ const LONGEST_NAME: usize = 120;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// What all ranks do.
-    pub graph: Graph,
+    pub graph: JobGraph,
     /// Nodes that compute for a time that no one says, and so take none.
     pub untimed: u64,
 }
 
 /// Reads the traces of all ranks, in the order of their numbers. Memory is that of the graph and of one message.
 pub struct Reader {
-    graph: Graph,
+    graph: JobGraph,
     /// Times nodes that only say their operations.
     roofline: Option<Roofline>,
     names: HashMap<String, u32>,
@@ -57,7 +57,7 @@ impl Reader {
     /// [`Code::BadFile`] for a group of ranks that do not exist.
     pub fn new(ranks: u32, roofline: Option<Roofline>, groups: BTreeMap<String, Vec<u32>>) -> Result<Self> {
         let mut reader = Reader {
-            graph: Graph::new(ranks),
+            graph: JobGraph::new(ranks),
             roofline,
             names: HashMap::new(),
             name_bytes: 0,
@@ -99,11 +99,12 @@ impl Reader {
             let node = Node::decode(message).map_err(|_| broken(at, "a message is no node"))?;
             self.nodes += 1;
             self.dependencies += node.data_deps.len() + node.ctrl_deps.len();
-            if self.nodes > MAX_NODES || self.dependencies > MAX_DEPENDENCIES {
-                let what = format!("the traces have more than {MAX_NODES} nodes or {MAX_DEPENDENCIES} dependencies");
+            if self.nodes > MAX_OPERATIONS || self.dependencies > MAX_DEPENDENCIES {
+                let what =
+                    format!("the traces have more than {MAX_OPERATIONS} nodes or {MAX_DEPENDENCIES} dependencies");
                 return Err(Error::new(Code::TooLarge, what));
             }
-            let (work, call) = self.work(rank, &node).map_err(|error| error.at(described(&node)))?;
+            let (work, call) = self.kind(rank, &node).map_err(|error| error.at(described(&node)))?;
             let name = self.name(&node.name)?;
             let first = after.len();
             after.extend(node.data_deps.iter().chain(&node.ctrl_deps));
@@ -124,8 +125,8 @@ impl Reader {
             return Err(Error::new(Code::BadFile, format!("two nodes have the id {}", pair[0].0)));
         }
         let ids: Vec<u64> = raw.iter().map(|&(id, ..)| id).collect();
-        let mut program = Program::default();
-        program.nodes.reserve_exact(raw.len());
+        let mut program = RankGraph::default();
+        program.operations.reserve_exact(raw.len());
         program.after.reserve_exact(after.len());
         let mut list = Vec::new();
         for (id, name, work, call, first, end) in interruptible(raw) {
@@ -144,7 +145,7 @@ impl Reader {
                 self.joining.add(rank, node, id, call);
             }
         }
-        self.graph.programs[rank as usize] = program;
+        self.graph.ranks[rank as usize] = program;
         Ok(())
     }
 
@@ -163,17 +164,17 @@ impl Reader {
     }
 
     /// What a node does, and what it does with others.
-    fn work(&mut self, rank: u32, node: &Node) -> Result<(Work, Option<Call>)> {
+    fn kind(&mut self, rank: u32, node: &Node) -> Result<(OperationKind, Option<Call>)> {
         let Some(kind) = NodeType::of(node.kind) else {
             return Err(Error::new(Code::BadFile, format!("type {} is not known; 0 to 10 are", node.kind)));
         };
-        let lane = match kind {
-            NodeType::Invalid => return Ok((Work::Nothing, None)),
+        let resource = match kind {
+            NodeType::Invalid => return Ok((OperationKind::Nothing, None)),
             NodeType::Metadata => {
                 self.listed_groups(node)?;
-                return Ok((Work::Nothing, None));
+                return Ok((OperationKind::Nothing, None));
             }
-            NodeType::Collective => return Ok((Work::Nothing, Some(collective(node)?))),
+            NodeType::Collective => return Ok((OperationKind::Nothing, Some(collective(node)?))),
             NodeType::Send | NodeType::Receive => {
                 let (own, other) =
                     if kind == NodeType::Send { ("comm_src", "comm_dst") } else { ("comm_dst", "comm_src") };
@@ -184,9 +185,8 @@ impl Reader {
                     ));
                 }
                 let other: u32 = node.needed(other)?;
-                if other as usize >= self.graph.programs.len() {
-                    let what =
-                        format!("rank {other} does not exist; there are traces of {}", self.graph.programs.len());
+                if other as usize >= self.graph.ranks.len() {
+                    let what = format!("rank {other} does not exist; there are traces of {}", self.graph.ranks.len());
                     return Err(Error::new(Code::BadFile, what));
                 }
                 if other == rank {
@@ -196,18 +196,18 @@ impl Reader {
                 let priority = node.whole("comm_priority")?.unwrap_or(0);
                 let message = |from, to| Call::Message { from, to, tag, bytes, priority };
                 let call = if kind == NodeType::Send { message(rank, other) } else { message(other, rank) };
-                return Ok((Work::Nothing, Some(call)));
+                return Ok((OperationKind::Nothing, Some(call)));
             }
-            NodeType::Compute if node.truth("is_cpu_op")? => Lane::Host,
-            NodeType::Compute => Lane::Stream(node.whole("stream")?.unwrap_or(0)),
-            _ => Lane::Memory,
+            NodeType::Compute if node.truth("is_cpu_op")? => Resource::Host,
+            NodeType::Compute => Resource::Stream(node.whole("stream")?.unwrap_or(0)),
+            _ => Resource::Memory,
         };
-        let time_ps = self.time(node, lane)?;
-        Ok((Work::Compute { time_ps, lane }, None))
+        let time_ps = self.time(node, resource)?;
+        Ok((OperationKind::compute(time_ps, resource), None))
     }
 
     /// How long a node takes: what it says, else by its operations and bytes.
-    fn time(&mut self, node: &Node, lane: Lane) -> Result<Picos> {
+    fn time(&mut self, node: &Node, resource: Resource) -> Result<Picos> {
         let too_long = || Error::new(Code::BadFile, "it takes more than 26 days; duration_micros are microseconds");
         if let Some(time) = node.whole::<Picos>("duration_picos")? {
             return Ok(time);
@@ -217,7 +217,7 @@ impl Reader {
         }
         let (operations, bytes) =
             (node.whole::<u64>("num_ops")?.unwrap_or(0), node.whole::<u64>("tensor_size")?.unwrap_or(0));
-        if !matches!(lane, Lane::Stream(_)) || operations == 0 {
+        if !matches!(resource, Resource::Stream(_)) || operations == 0 {
             self.untimed += 1;
             return Ok(0);
         }
@@ -273,7 +273,7 @@ impl Reader {
         if ranks.windows(2).any(|pair| pair[0] == pair[1]) {
             return bad("a rank is there twice".into());
         }
-        let all = self.graph.programs.len();
+        let all = self.graph.ranks.len();
         match ranks.last() {
             Some(&last) if last as usize >= all => return bad(format!("rank {last} does not exist; there are {all}")),
             None => return bad("it has no ranks".into()),
