@@ -51,14 +51,21 @@ impl TimeLine {
 /// # Errors
 /// Those of the transport; [`Code::Stalled`] if ranks wait for each other, naming an exchange.
 pub fn run(graph: &JobGraph, transport: &mut dyn Transport) -> Result<TimeLine> {
+    // What has come of the last step of the transport, and when.
+    let (mut happened, mut then) = (VecDeque::new(), 0);
     let mut runner = Runner::new(graph, transport);
     runner.begin()?;
     for _ in interruptible(0u64..) {
         let end = runner.next_end();
-        match (end, runner.transport.next()) {
+        let next = if happened.is_empty() { runner.transport.next().map(|next| next.max(then)) } else { Some(then) };
+        match (end, next) {
             (Some(end), next) if next.is_none_or(|next| end <= next) => runner.end_computation(),
             (_, Some(next)) => {
-                let Some(delivery) = runner.transport.step(end)? else { continue };
+                if happened.is_empty() {
+                    then = next;
+                    runner.transport.step(end, &mut happened)?;
+                }
+                let Some(delivery) = happened.pop_front() else { continue };
                 runner.now = next;
                 runner.delivered(delivery);
             }

@@ -195,28 +195,34 @@ impl TrainingPlan {
         let processor = Processor::parse(compute.0).map_err(raise)?;
         let batch = u64::from(positive("batch", batch)?);
         let ranks = u64::from(positive("model_parallel", model_parallel)?);
-        let asked = Asked {
-            processor,
-            batch,
-            ranks,
-            sizes: Sizes {
-                gradient_bytes: positive("gradient_bytes", gradient_bytes)?.into(),
-                activation_bytes: positive("activation_bytes", activation_bytes)?.into(),
-                divided_batch: if ranks > 1 { batch } else { 0 },
-            },
-            policy: Policy {
-                overlap: Overlap::parse(overlap.0).map_err(raise)?,
-                bucket: Bucket::parse(bucket.0).map_err(raise)?,
-                recompute,
-                blocking,
-            },
-            iterations: few_iterations(positive("iterations", iterations)?)?,
-            endpoint: Endpoint::parse(endpoint.0).map_err(raise)?,
-            contention: Contention::parse(contention.0).map_err(raise)?,
-            memory_bound: memory_bound.map(thousandths).transpose()?,
+        let sizes = Sizes {
+            gradient_bytes: positive("gradient_bytes", gradient_bytes)?.into(),
+            activation_bytes: positive("activation_bytes", activation_bytes)?.into(),
+            divided_batch: if ranks > 1 { batch } else { 0 },
         };
-        let workload = workload.layers.clone();
-        run(py, || asked.plan(workload))
+        let overlap = Overlap::parse(overlap.0).map_err(raise)?;
+        let policy = Policy { overlap, bucket: Bucket::parse(bucket.0).map_err(raise)?, recompute, blocking };
+        let iterations = few_iterations(positive("iterations", iterations)?)?;
+        let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
+        let contention = Contention::parse(contention.0).map_err(raise)?;
+        let memory_bound = memory_bound.map(thousandths).transpose()?;
+        let workload = &workload.layers;
+        run(py, move || {
+            let workload = if ranks > 1 { workload.divided(ranks)? } else { workload.clone() };
+            let times = compute::layer_times(&workload, &processor, batch)?;
+            // What runs when nothing is computed takes nothing from computation.
+            let beside = if overlap == Overlap::None {
+                times.clone()
+            } else {
+                compute::times_beside(&workload, &processor, batch, &times, &endpoint, memory_bound)?
+            };
+            let times = if contention == Contention::Static { beside.clone() } else { times };
+            let costs = Cost::of(&workload, &times, &beside, sizes)?;
+            let aggregation = compute::aggregation(workload.params(), &processor);
+            let graph = IterationGraph::new(&costs, policy, aggregation, iterations)
+                .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
+            Ok(TrainingPlan { workload, costs, graph, ranks, iterations, endpoint })
+        })
     }
 
     /// For each exchange, whether it is of weights' gradients.
@@ -315,7 +321,7 @@ impl TrainingPlan {
 
     /// The plan as an `ExecutionTrace`: what each of `ranks` ranks does.
     ///
-    /// Raises AntiphonError: `not-applicable` for what a trace cannot say, `too-large`, `bad-size`.
+    /// Raises AntiphonError: `too-large`, `bad-size`.
     fn trace(&self, py: Python<'_>, ranks: Int) -> PyResult<ExecutionTrace> {
         let ranks = positive("ranks", ranks)?;
         let divided = u32::try_from(self.ranks).ok().filter(|&divided| ranks.is_multiple_of(divided));
@@ -377,42 +383,6 @@ impl TrainingPlan {
     }
 }
 
-/// What a plan is made of.
-struct Asked {
-    processor: Processor,
-    batch: u64,
-    ranks: u64,
-    sizes: Sizes,
-    policy: Policy,
-    iterations: u32,
-    endpoint: Endpoint,
-    contention: Contention,
-    /// In thousandths.
-    memory_bound: Option<u32>,
-}
-
-impl Asked {
-    fn plan(self, mut workload: workload::Workload) -> Result<TrainingPlan, Error> {
-        let Asked { processor, batch, ranks, sizes, policy, iterations, endpoint, contention, memory_bound } = self;
-        if ranks > 1 {
-            workload = workload.divided(ranks)?;
-        }
-        let times = compute::layer_times(&workload, &processor, batch)?;
-        // What runs when nothing is computed takes nothing from computation.
-        let beside = if policy.overlap == Overlap::None {
-            times.clone()
-        } else {
-            compute::times_beside(&workload, &processor, batch, &times, &endpoint, memory_bound)?
-        };
-        let times = if contention == Contention::Static { beside.clone() } else { times };
-        let costs = Cost::of(&workload, &times, &beside, sizes)?;
-        let aggregation = compute::aggregation(workload.params(), &processor);
-        let graph = IterationGraph::new(&costs, policy, aggregation, iterations)
-            .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
-        Ok(TrainingPlan { workload, costs, graph, ranks, iterations, endpoint })
-    }
-}
-
 impl TrainingPlan {
     /// Times of operations of some kind, with what they are for.
     fn times<'a>(
@@ -425,10 +395,8 @@ impl TrainingPlan {
     }
 
     fn exchange_table<'py>(&self, py: Python<'py>, iteration: &training::Iteration) -> PyResult<Table<'py>> {
-        let (exchanges, times) = (
-            || self.graph.jobs.exchanges.iter(),
-            self.times(iteration, |kind| matches!(kind, OperationKind::Exchange(_))),
-        );
+        let exchanges = || self.graph.jobs.exchanges.iter();
+        let times = self.times(iteration, |kind| matches!(kind, OperationKind::Exchange(_)));
         let table = Table::new(py)
             .text("kind", exchanges().map(|exchange| exchange.kind.name().into()))?
             .column("bytes", exchanges().map(|exchange| exchange.bytes))?

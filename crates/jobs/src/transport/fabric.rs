@@ -61,7 +61,7 @@ impl OnFabric<'_> {
             if exchanges.iter().any(|exchange| !exchange.parts.is_empty()) {
                 machine.count_chunks()?;
             }
-            run(graph, &mut Flights { machine, exchanges, owners, happened: VecDeque::new(), now: 0, progress })
+            run(graph, &mut Flights { machine, exchanges, owners, progress })
         })
     }
 }
@@ -72,8 +72,6 @@ struct Flights<'m, 'p> {
     exchanges: Vec<InFlight>,
     /// The exchange of every flight.
     owners: Vec<u32>,
-    happened: VecDeque<Delivery>,
-    now: Picos,
     progress: &'m mut Progress<'p>,
 }
 
@@ -108,23 +106,16 @@ impl Transport for Flights<'_, '_> {
     }
 
     fn next(&self) -> Option<Picos> {
-        if !self.happened.is_empty() {
-            return Some(self.now);
-        }
-        self.machine.next_ps().map(|next| next.max(self.now))
+        self.machine.next_ps()
     }
 
-    fn step(&mut self, until: Option<Picos>) -> Result<Option<Delivery>> {
-        if let Some(delivery) = self.happened.pop_front() {
-            return Ok(Some(delivery));
-        }
-        self.now = self.now.max(self.machine.next_ps().unwrap_or(0));
+    fn step(&mut self, until: Option<Picos>, happened: &mut VecDeque<Delivery>) -> Result<()> {
         self.machine.step(until, self.progress)?;
         while let Some(flight) = self.machine.raised() {
             let exchange = self.owners[flight as usize];
             while self.has_part(exchange) {
                 self.exchanges[exchange as usize].parts.pop();
-                self.happened.push_back(Delivery::Part(exchange));
+                happened.push_back(Delivery::Part(exchange));
             }
         }
         while let Some(flight) = self.machine.ended() {
@@ -132,10 +123,10 @@ impl Transport for Flights<'_, '_> {
             let InFlight { left, start_ps, .. } = &mut self.exchanges[exchange as usize];
             *left -= 1;
             if *left == 0 {
-                self.happened.push_back(Delivery::Whole { exchange, start_ps: *start_ps });
+                happened.push_back(Delivery::Whole { exchange, start_ps: *start_ps });
             }
         }
-        Ok(self.happened.pop_front())
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -10,6 +10,7 @@ pub use serial::Serial;
 
 use antiphon_base::error::Result;
 use antiphon_base::units::Picos;
+use std::collections::VecDeque;
 
 /// Carries exchanges, by their numbers in the graph. Time never goes backwards between calls.
 pub trait Transport {
@@ -22,11 +23,11 @@ pub trait Transport {
     /// When something happens next if nothing else is submitted before.
     fn next(&self) -> Option<Picos>;
 
-    /// Lets that happen; returns what has come of it. Nothing is submitted before `until`, if that is known.
+    /// Lets that happen, and adds what has come of it. Nothing is submitted before `until`, if that is known.
     ///
     /// # Errors
     /// [`antiphon_base::error::Code::TooLarge`] or [`antiphon_base::error::Code::Interrupted`] for work that takes too long.
-    fn step(&mut self, until: Option<Picos>) -> Result<Option<Delivery>>;
+    fn step(&mut self, until: Option<Picos>, happened: &mut VecDeque<Delivery>) -> Result<()>;
 
     /// Nothing is to happen any more.
     ///

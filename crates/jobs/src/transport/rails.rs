@@ -11,7 +11,7 @@ use antiphon_model::system::{Endpoint, System};
 use antiphon_model::topology::Topology;
 use antiphon_sim::Order;
 use antiphon_sim::rails::endpoint::{Group, Node};
-use antiphon_sim::rails::engine::{Engine, Service, Step, spread};
+use antiphon_sim::rails::engine::{Engine, Service, Span, Step, spread};
 use antiphon_sim::rails::plan::{Plan, Stage};
 use antiphon_sim::rails::{Queue, Scheduler, check_steps, chunks_of, dynamic_energy};
 use std::collections::hash_map::Entry;
@@ -77,8 +77,6 @@ pub struct OnRails {
     /// By chunk in the engine: its exchange, and its number there.
     owners: Vec<(u32, usize)>,
     submitted: u32,
-    happened: VecDeque<Delivery>,
-    now: Picos,
     servers: Vec<Server>,
     /// Plans of exchanges, on their groups' dimensions.
     plans: Vec<(Topology, Plan)>,
@@ -140,8 +138,6 @@ impl OnRails {
             exchanges,
             owners: Vec::new(),
             submitted: 0,
-            happened: VecDeque::new(),
-            now: 0,
             servers,
             plans: plans.into_iter().map(|(group, plan)| (group.topology.clone(), plan)).collect(),
             npus: topology.npus(),
@@ -261,30 +257,24 @@ impl Transport for OnRails {
     }
 
     fn next(&self) -> Option<Picos> {
-        if self.happened.is_empty() { self.engine.next() } else { Some(self.now) }
+        self.engine.next()
     }
 
-    fn step(&mut self, _until: Option<Picos>) -> Result<Option<Delivery>> {
-        if self.happened.is_empty() {
-            let Some(now) = self.engine.next() else { return Ok(None) };
-            self.now = now;
-            let OnRails { engine, owners, exchanges, happened, servers, .. } = self;
-            engine.step(
-                |server, span| {
-                    let (dimension, busy) = &mut servers[server];
-                    match busy.last_mut() {
-                        _ if dimension.is_none() => {}
-                        Some((_, end)) if *end >= span.start_ps => *end = span.finish_ps.max(*end),
-                        _ => busy.push((span.start_ps, span.finish_ps)),
-                    }
-                },
-                |chunk| {
-                    let (id, number) = owners[chunk as usize];
-                    exchanges[id as usize].chunk_is_through(id, number, happened);
-                },
-            );
-        }
-        Ok(self.happened.pop_front())
+    fn step(&mut self, _until: Option<Picos>, happened: &mut VecDeque<Delivery>) -> Result<()> {
+        let OnRails { engine, owners, exchanges, servers, .. } = self;
+        let served = |server: usize, span: Span| {
+            let (dimension, busy) = &mut servers[server];
+            match busy.last_mut() {
+                _ if dimension.is_none() => {}
+                Some((_, end)) if *end >= span.start_ps => *end = span.finish_ps.max(*end),
+                _ => busy.push((span.start_ps, span.finish_ps)),
+            }
+        };
+        engine.step(served, |chunk| {
+            let (id, number) = owners[chunk as usize];
+            exchanges[id as usize].chunk_is_through(id, number, happened);
+        });
+        Ok(())
     }
 }
 

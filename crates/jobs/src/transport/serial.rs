@@ -5,7 +5,7 @@ use crate::graph::JobGraph;
 use antiphon_base::error::Result;
 use antiphon_base::units::Picos;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// One exchange after another, in the order in which they became ready, as the TTO artifact (HPCA 2024) composes its
 /// overlap (Fig. 11 of the paper), but for their priorities.
@@ -51,16 +51,16 @@ impl Transport for Serial<'_> {
         self.next_part().or_else(|| self.carried.map(|(start, id, _)| start + self.times[id as usize]))
     }
 
-    fn step(&mut self, _until: Option<Picos>) -> Result<Option<Delivery>> {
-        let part = self.next_part().is_some();
-        let Some((start, exchange, arrived)) = &mut self.carried else { return Ok(None) };
-        if part {
-            *arrived += 1;
-            return Ok(Some(Delivery::Part(*exchange)));
+    fn step(&mut self, _until: Option<Picos>, happened: &mut VecDeque<Delivery>) -> Result<()> {
+        let Some((start_ps, exchange, arrived)) = self.carried else { return Ok(()) };
+        if self.next_part().is_some() {
+            self.carried = Some((start_ps, exchange, arrived + 1));
+            happened.push_back(Delivery::Part(exchange));
+        } else {
+            let end = start_ps + self.times[exchange as usize];
+            self.carried = self.waiting.pop().map(|Reverse((.., next))| (end, next, 0));
+            happened.push_back(Delivery::Whole { exchange, start_ps });
         }
-        let (start_ps, exchange) = (*start, *exchange);
-        let end = start_ps + self.times[exchange as usize];
-        self.carried = self.waiting.pop().map(|Reverse((.., next))| (end, next, 0));
-        Ok(Some(Delivery::Whole { exchange, start_ps }))
+        Ok(())
     }
 }
