@@ -16,7 +16,9 @@ use antiphon_jobs::compute;
 use antiphon_jobs::compute::Contention;
 use antiphon_jobs::graph::OperationKind;
 use antiphon_jobs::timeline::OperationTimes;
-use antiphon_jobs::training::{self, Bucket, Cost, DATA, GradientQueue, IterationGraph, Label, Overlap, Policy, Sizes};
+use antiphon_jobs::training::{
+    self, Bucket, Cost, DATA, GradientQueue, IterationGraph, IterationPolicy, Label, Overlap, Sizes,
+};
 use antiphon_jobs::transport::{Carriage, OnFabric, OnRails, Serial, divided_groups};
 use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::topology::Topology;
@@ -201,7 +203,7 @@ impl TrainingPlan {
             divided_batch: if ranks > 1 { batch } else { 0 },
         };
         let overlap = Overlap::parse(overlap.0).map_err(raise)?;
-        let policy = Policy { overlap, bucket: Bucket::parse(bucket.0).map_err(raise)?, recompute, blocking };
+        let policy = IterationPolicy { overlap, bucket: Bucket::parse(bucket.0).map_err(raise)?, recompute, blocking };
         let iterations = few_iterations(positive("iterations", iterations)?)?;
         let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
         let contention = Contention::parse(contention.0).map_err(raise)?;

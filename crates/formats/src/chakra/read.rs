@@ -125,9 +125,9 @@ impl Reader {
             return Err(Error::new(Code::BadFile, format!("two nodes have the id {}", pair[0].0)));
         }
         let ids: Vec<u64> = raw.iter().map(|&(id, ..)| id).collect();
-        let mut program = RankGraph::default();
-        program.operations.reserve_exact(raw.len());
-        program.after.reserve_exact(after.len());
+        let mut of_rank = RankGraph::default();
+        of_rank.operations.reserve_exact(raw.len());
+        of_rank.after.reserve_exact(after.len());
         let mut list = Vec::new();
         for (id, name, work, call, first, end) in interruptible(raw) {
             list.clear();
@@ -140,12 +140,12 @@ impl Reader {
                 };
                 list.push(place as u32);
             }
-            let node = program.push(name, work, &list);
+            let node = of_rank.push(name, work, &list);
             if let Some(call) = call {
                 self.joining.add(rank, node, id, call);
             }
         }
-        self.graph.ranks[rank as usize] = program;
+        self.graph.ranks[rank as usize] = of_rank;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use antiphon_base::parameter::Choice;
 use antiphon_formats::chakra::{self, Reader, Trace};
 use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind};
 use antiphon_jobs::replay::{Replay, run};
-use antiphon_jobs::training::{self, Bucket, Cost, IterationGraph, Overlap, Policy};
+use antiphon_jobs::training::{self, Bucket, Cost, IterationGraph, IterationPolicy, Overlap};
 use antiphon_jobs::transport::OnFabric;
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Groups};
@@ -455,7 +455,7 @@ fn plans_are_read_back(in_flits: &str) {
         let setting = setting("mesh:4x4", name);
         for (layers, parts) in [(&model, 1), (&divided, 4), (&streams, 1)] {
             for (overlap, unroll, blocking) in policies {
-                let policy = Policy { blocking, ..Policy::new(overlap, Bucket::Layer) };
+                let policy = IterationPolicy { blocking, ..IterationPolicy::new(overlap, Bucket::Layer) };
                 let iteration = IterationGraph::new(layers, policy, 7_000, unroll).unwrap();
                 let graph = training::unfold(&iteration, &["a", "b", "c"], 16, parts).unwrap();
                 let files: Vec<Vec<u8>> = (0..16).map(|rank| chakra::write(&graph, rank).unwrap()).collect();
@@ -465,7 +465,7 @@ fn plans_are_read_back(in_flits: &str) {
             }
         }
         // What no trace can say: parts that are waited for, and slower computation beside exchanges.
-        let policy = Policy::new(Overlap::Both, Bucket::Layer);
+        let policy = IterationPolicy::new(Overlap::Both, Bucket::Layer);
         let iteration = IterationGraph::new(&slower, policy, 7_000, 2).unwrap();
         let graph = training::unfold(&iteration, &["a", "b", "c"], 16, 1).unwrap();
         one_rank_stands_for_all(&iteration, &graph, &setting, spec, false);
@@ -571,7 +571,7 @@ fn schedules_that_no_trace_can_say() {
 fn iterations_that_no_trace_can_say() {
     let mut costs = [Cost::of_gradients([10, 10, 10], 300); 2];
     let written = |costs: &[Cost], overlap| {
-        let iteration = IterationGraph::new(costs, Policy::new(overlap, Bucket::Layer), 0, 1).unwrap();
+        let iteration = IterationGraph::new(costs, IterationPolicy::new(overlap, Bucket::Layer), 0, 1).unwrap();
         let error = chakra::write(&training::unfold(&iteration, &["a", "b"], 4, 1).unwrap(), 0).unwrap_err();
         assert_eq!(error.code, Code::NotApplicable);
         error.message

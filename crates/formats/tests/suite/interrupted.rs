@@ -110,7 +110,7 @@ fn rails_and_training() {
     let times = compute::layer_times(&workload, &processor, 32).unwrap();
     let sizes = Sizes { gradient_bytes: 4, activation_bytes: 2, divided_batch: 0 };
     let costs = Cost::of(&workload, &times, &times, sizes).unwrap();
-    let policy = training::Policy::new(Overlap::None, Bucket::Layer);
+    let policy = training::IterationPolicy::new(Overlap::None, Bucket::Layer);
     let graph = IterationGraph::new(&costs, policy, 0, 16).unwrap();
     let exchanges = vec![1000; graph.jobs.exchanges.len()];
     let parts = graph.arrivals(&[]).unwrap();

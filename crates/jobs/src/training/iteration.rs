@@ -72,7 +72,7 @@ impl Bucket {
 
 /// How an iteration is arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub struct IterationPolicy {
     /// How gradients' AllReduce overlaps with computation.
     pub overlap: Overlap,
     /// Which layers' gradients are reduced together.
@@ -85,10 +85,10 @@ pub struct Policy {
     pub blocking: bool,
 }
 
-impl Policy {
+impl IterationPolicy {
     /// A policy without recomputation, in which only the layer before waits for what is exchanged.
     pub fn new(overlap: Overlap, bucket: Bucket) -> Self {
-        Policy { overlap, bucket, recompute: false, blocking: false }
+        IterationPolicy { overlap, bucket, recompute: false, blocking: false }
     }
 }
 
@@ -238,7 +238,7 @@ impl IterationGraph {
     ///
     /// # Errors
     /// [`Code::BadFile`] if layers of one bucket of the table do not adjoin.
-    pub fn new(costs: &[Cost], policy: Policy, aggregation: Picos, count: u32) -> Result<IterationGraph> {
+    pub fn new(costs: &[Cost], policy: IterationPolicy, aggregation: Picos, count: u32) -> Result<IterationGraph> {
         let ends = if policy.overlap.in_buckets() { Some(bucket_ends(costs, policy.bucket)?) } else { None };
         let mut producers = vec![Vec::new(); costs.len()];
         for (index, cost) in costs.iter().enumerate() {
@@ -251,7 +251,7 @@ impl IterationGraph {
         let graph = IterationGraph { jobs, labels: Vec::new(), aggregation: aggregation * Picos::from(count) };
         let awaits = vec![Vec::new(); costs.len()];
         let producers_of = producers.clone();
-        let mut builder = Builder { graph, costs, policy, ends, producers, awaited: Vec::new(), awaits };
+        let mut builder = IterationBuilder { graph, costs, policy, ends, producers, awaited: Vec::new(), awaits };
         if policy.overlap.chains() && count == 1 {
             builder.backward();
             builder.forward();
@@ -273,10 +273,10 @@ impl IterationGraph {
 }
 
 /// An iteration under construction.
-struct Builder<'a> {
+struct IterationBuilder<'a> {
     graph: IterationGraph,
     costs: &'a [Cost],
-    policy: Policy,
+    policy: IterationPolicy,
     /// Whether each layer is the first of its bucket, if there are several.
     ends: Option<Vec<bool>>,
     /// The layers that name each as their consumer.
@@ -287,7 +287,7 @@ struct Builder<'a> {
     awaits: Vec<Vec<u32>>,
 }
 
-impl Builder<'_> {
+impl IterationBuilder<'_> {
     fn forward(&mut self) {
         for (index, cost) in self.costs.iter().enumerate() {
             self.awaited.append(&mut self.awaits[index]);

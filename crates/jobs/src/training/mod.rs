@@ -10,6 +10,6 @@ mod unfold;
 
 pub use epoch::iterations;
 pub use gradient_queue::GradientQueue;
-pub use iteration::{Bucket, Cost, DATA, IterationGraph, Label, MODEL, Overlap, Policy, Sizes};
+pub use iteration::{Bucket, Cost, DATA, IterationGraph, IterationPolicy, Label, MODEL, Overlap, Sizes};
 pub use times::{Iteration, run, run_shared};
 pub use unfold::unfold;

@@ -135,7 +135,7 @@ fn waits(graph: &IterationGraph, line: &TimeLine) -> [Picos; 3] {
 mod tests {
     use super::*;
     use crate::graph::Resource;
-    use crate::training::{Bucket, Cost, GradientQueue, Overlap, Policy};
+    use crate::training::{Bucket, Cost, GradientQueue, IterationPolicy, Overlap};
     use crate::transport::Serial;
     use antiphon_model::collective::Kind;
     use antiphon_model::workload::{Exchange, Passes};
@@ -147,11 +147,11 @@ mod tests {
 
     /// Every byte takes a picosecond.
     fn iteration(costs: &[Cost], overlap: Overlap, bucket: Bucket, aggregation: Picos) -> (IterationGraph, Iteration) {
-        timed(costs, Policy::new(overlap, bucket), aggregation, 1)
+        timed(costs, IterationPolicy::new(overlap, bucket), aggregation, 1)
     }
 
     /// Runs iterations whose exchanges take a picosecond a byte, and are complete at their end only.
-    fn timed(costs: &[Cost], policy: Policy, aggregation: Picos, count: u32) -> (IterationGraph, Iteration) {
+    fn timed(costs: &[Cost], policy: IterationPolicy, aggregation: Picos, count: u32) -> (IterationGraph, Iteration) {
         let graph = IterationGraph::new(costs, policy, aggregation, count).unwrap();
         let times = bytes(&graph);
         let queue = |&time: &Picos| Some(GradientQueue::new([(0, 0, time)].into_iter()).unwrap());
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn iterations_follow_each_other() {
         let costs = [layer([10, 5, 5], 0, None), layer([20, 10, 10], 30, None)];
-        let run = |overlap, count| timed(&costs, Policy::new(overlap, Bucket::Layer), 7, count).1;
+        let run = |overlap, count| timed(&costs, IterationPolicy::new(overlap, Bucket::Layer), 7, count).1;
         let one = run(Overlap::Layerwise, 1);
         assert_eq!(run(Overlap::Layerwise, 3).time_ps, 3 * one.time_ps);
         // Layer 1's gradients are there at 80, when layer 0 has computed again; the last at 150.
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn chained_layers_start_as_their_gradients_arrive() {
         let costs = [layer([10, 5, 5], 40, None), layer([20, 10, 10], 0, None), layer([30, 15, 15], 120, None)];
-        let graph = IterationGraph::new(&costs, Policy::new(Overlap::Chained, Bucket::Table), 7, 1).unwrap();
+        let graph = IterationGraph::new(&costs, IterationPolicy::new(Overlap::Chained, Bucket::Table), 7, 1).unwrap();
         assert_eq!((bytes(&graph), graph.jobs.parts()[&0].clone()), (vec![160], vec![40, 160]));
         // Layer 0 has the first chunk, at 100; it and layer 1 compute until 130, the last chunk comes at 160.
         let queue = GradientQueue::new((0..4).map(|chunk| (0, chunk, 100 + 20 * chunk))).unwrap();
@@ -275,7 +275,8 @@ mod tests {
         assert_eq!(bytes(Bucket::Bytes(3)), [3, 4, 8]);
         assert_eq!(bytes(Bucket::Bytes(1000)), [15]);
         let torn = [layer([1; 3], 1, Some(1)), layer([1; 3], 1, None), layer([1; 3], 1, Some(1))];
-        let error = IterationGraph::new(&torn, Policy::new(Overlap::Layerwise, Bucket::Table), 0, 1).unwrap_err();
+        let error =
+            IterationGraph::new(&torn, IterationPolicy::new(Overlap::Layerwise, Bucket::Table), 0, 1).unwrap_err();
         assert!(error.message.contains("bucket 1 do not adjoin"));
     }
 
@@ -294,7 +295,7 @@ mod tests {
         costs[1].exchanges.0[1] = Some(Exchange { kind: Kind::AllToAll, bytes: 25 });
         // After layer 0's forward pass; after layer 1's input gradient, behind its weight gradient unless that waits too.
         for (blocking, end, exposed) in [(false, 80, 20), (true, 90, 30)] {
-            let policy = Policy { blocking, ..Policy::new(Overlap::Layerwise, Bucket::Layer) };
+            let policy = IterationPolicy { blocking, ..IterationPolicy::new(Overlap::Layerwise, Bucket::Layer) };
             let run = timed(&costs, policy, 0, 1);
             assert_eq!(exchanged(&run), [(10, 10, 15), (35, 35, 60)]);
             assert_eq!((run.1.time_ps, run.1.exposed_ps(), run.1.exposed_model_ps), (end, exposed, exposed));
@@ -344,7 +345,7 @@ mod tests {
     fn recomputation_repeats_the_forward_pass_and_its_exchanges() {
         let mut costs = [layer([10, 1, 1], 0, None), layer([20, 1, 1], 0, None)];
         costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllReduce, bytes: 3 });
-        let policy = Policy { recompute: true, ..Policy::new(Overlap::None, Bucket::Table) };
+        let policy = IterationPolicy { recompute: true, ..IterationPolicy::new(Overlap::None, Bucket::Table) };
         let (_, run) = timed(&costs, policy, 0, 1);
         assert_eq!((run.forward_ps, run.backward_ps, run.exposed_model_ps, run.time_ps), (60, 4, 6, 70));
     }
@@ -392,7 +393,7 @@ mod tests {
                 (cost.exchanges.0[0], cost.exchanges.0[1]) = (exchange, exchange);
             }
             let overlap = [Overlap::None, Overlap::Layerwise, Overlap::Chained, Overlap::Both][policy.0];
-            let policy = Policy { overlap, bucket: Bucket::Layer, recompute: policy.1, blocking: policy.2 };
+            let policy = IterationPolicy { overlap, bucket: Bucket::Layer, recompute: policy.1, blocking: policy.2 };
             let (graph, run) = timed(&costs, policy, 0, 1);
             let mut free = [0; 3];
             for (number, ((kind, _), times)) in (0..).zip(graph.operations().zip(&run.operations)) {
@@ -438,7 +439,7 @@ mod tests {
             let complete: Vec<Picos> = times.iter().scan(0, |sum, time| { *sum += time; Some(*sum) }).collect();
             let (count, last) = (complete.len() as u64, complete[complete.len() - 1]);
             let chained = |queue: GradientQueue| {
-                let graph = IterationGraph::new(&costs, Policy::new(Overlap::Chained, Bucket::Table), 0, 1).unwrap();
+                let graph = IterationGraph::new(&costs, IterationPolicy::new(Overlap::Chained, Bucket::Table), 0, 1).unwrap();
                 let parts = graph.arrivals(&[Some(queue)]).unwrap();
                 run(&graph, &mut Serial::new(&graph.jobs, &[last], &parts)).unwrap()
             };

@@ -138,7 +138,9 @@ impl Transport for Flights<'_, '_> {
 mod tests {
     use super::*;
     use crate::graph::OperationKind;
-    use crate::training::{self, Bucket, Cost, GradientQueue, Iteration, IterationGraph, Overlap, Policy, run_shared};
+    use crate::training::{
+        self, Bucket, Cost, GradientQueue, Iteration, IterationGraph, IterationPolicy, Overlap, run_shared,
+    };
     use crate::transport::Serial;
     use antiphon_base::parameter::Choice;
     use antiphon_model::collective::{Collective, Kind};
@@ -147,7 +149,7 @@ mod tests {
 
     fn graph(layers: &[([Picos; 3], Bytes)], overlap: Overlap) -> IterationGraph {
         let costs: Vec<Cost> = layers.iter().map(|&(times, bytes)| Cost::of_gradients(times, bytes)).collect();
-        IterationGraph::new(&costs, Policy::new(overlap, Bucket::Layer), 7_000, 1).unwrap()
+        IterationGraph::new(&costs, IterationPolicy::new(overlap, Bucket::Layer), 7_000, 1).unwrap()
     }
 
     fn schedules(graph: &IterationGraph, fabric: &Fabric, system: &System, spec: &str) -> Vec<Proven> {

@@ -69,7 +69,7 @@ pub struct Carriage {
     pub order: Order,
 }
 
-/// Chunks of all exchanges queue at the same dimensions.
+/// ChunkSteps of all exchanges queue at the same dimensions.
 pub struct OnRails {
     engine: Engine,
     order: Order,
@@ -77,23 +77,23 @@ pub struct OnRails {
     /// By chunk in the engine: its exchange, and its number there.
     owners: Vec<(u32, usize)>,
     submitted: u32,
-    servers: Vec<Server>,
+    servers: Vec<ServerTimes>,
     /// Plans of exchanges, on their groups' dimensions.
     plans: Vec<(Topology, Plan)>,
     npus: u64,
 }
 
 /// A server: the dimension of which it is a link, if it is one, and when it was busy.
-type Server = (Option<usize>, Vec<(Picos, Picos)>);
+type ServerTimes = (Option<usize>, Vec<(Picos, Picos)>);
 
 /// Steps of every chunk; many have the same.
-type Chunks = Vec<Rc<[Step]>>;
+type ChunkSteps = Vec<Rc<[Step]>>;
 
 /// How far an exchange is.
 struct InChunks {
     /// Number of its plan.
     plan: usize,
-    chunks: Rc<Chunks>,
+    chunks: Rc<ChunkSteps>,
     priority: u32,
     /// Which chunks are through.
     through: Vec<bool>,
@@ -101,7 +101,7 @@ struct InChunks {
     count: usize,
     /// How many are, in order.
     in_order: usize,
-    /// Chunks of each part that has not arrived, the first on top.
+    /// ChunkSteps of each part that has not arrived, the first on top.
     parts: Vec<usize>,
     start_ps: Picos,
 }
@@ -178,13 +178,16 @@ impl OnRails {
     }
 }
 
+/// A plan, and the group of NPUs that it is for.
+type Planned<'g> = (&'g Group, Plan);
+
 /// Different exchanges as plans with orders, each on its group; and which of them each exchange has.
 fn scheduled<'g>(
     groups: &'g [Group],
     graph: &JobGraph,
     scheduler: &dyn Scheduler,
     how: Carriage,
-) -> Result<(Vec<(&'g Group, Plan)>, Vec<usize>)> {
+) -> Result<(Vec<Planned<'g>>, Vec<usize>)> {
     let mut known: HashMap<(Kind, u64, u32), usize> = HashMap::new();
     let (mut plans, mut which) = (Vec::new(), Vec::new());
     for &JobExchange { kind, bytes, group: number, .. } in &graph.exchanges {
@@ -210,19 +213,19 @@ fn scheduled<'g>(
 /// An engine for plans, its servers, and the steps of the chunks of each.
 fn served(
     topology: &Topology,
-    plans: &[(&Group, Plan)],
+    plans: &[Planned],
     which: &[usize],
     how: Carriage,
-) -> Result<(Engine, Vec<Server>, Vec<Rc<Chunks>>)> {
+) -> Result<(Engine, Vec<ServerTimes>, Vec<Rc<ChunkSteps>>)> {
     let dimensions = topology.dimensions.len();
     if how.endpoint == Endpoint::System {
-        let whole = |(group, plan): &(&Group, Plan)| {
+        let whole = |(group, plan): &Planned| {
             let step = |(number, stage): (usize, Stage)| {
                 let dimension = group.numbers[usize::from(stage.dimension)];
                 Step::Serve(Service::of(number, Stage { dimension, ..stage }))
             };
             let of = |order| plan.stages(&group.topology, order).enumerate().map(step).collect();
-            Rc::new(plan.orders.iter().map(of).collect::<Chunks>())
+            Rc::new(plan.orders.iter().map(of).collect::<ChunkSteps>())
         };
         let servers = (0..dimensions).map(|number| (Some(number), vec![])).collect();
         return Ok((Engine::new(dimensions, how.queue, 1), servers, plans.iter().map(whole).collect()));
@@ -296,7 +299,7 @@ impl InChunks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::training::{Bucket, Cost, Iteration, IterationGraph, Overlap, Policy, run};
+    use crate::training::{Bucket, Cost, Iteration, IterationGraph, IterationPolicy, Overlap, run};
     use antiphon_sim::rails::run as run_alone;
     use antiphon_sim::rails::scheduler::{Baseline, Themis};
 
@@ -313,7 +316,7 @@ mod tests {
     }
 
     fn timed(costs: &[Cost], overlap: Overlap, scheduler: &dyn Scheduler, queue: Queue) -> Iteration {
-        let graph = IterationGraph::new(costs, Policy::new(overlap, Bucket::Layer), 0, 1).unwrap();
+        let graph = IterationGraph::new(costs, IterationPolicy::new(overlap, Bucket::Layer), 0, 1).unwrap();
         let (topology, how) = (topology(), plain(64, queue));
         let groups = divided_groups(&topology, 1).unwrap();
         run(&graph, &mut OnRails::new(&topology, &groups, &graph.jobs, scheduler, how).unwrap()).unwrap()
@@ -366,7 +369,7 @@ mod tests {
         for ranks in [3, 48, 4096] {
             assert_eq!(divided_groups(&topology(), ranks).unwrap_err().code, Code::NotApplicable);
         }
-        let policy = Policy::new(Overlap::None, Bucket::Layer);
+        let policy = IterationPolicy::new(Overlap::None, Bucket::Layer);
         let jobs = IterationGraph::new(&[layer(1, 1 << 30)], policy, 0, 1).unwrap().jobs;
         let rails = OnRails::new(&topology(), &groups, &jobs, &Baseline, plain(4, Queue::Fifo)).unwrap();
         let in_second = |step: &Step| matches!(step, Step::Serve(service) if service.server == 1);
