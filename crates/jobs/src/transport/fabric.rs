@@ -36,7 +36,7 @@ impl OnFabric<'_> {
     ///
     /// # Panics
     /// If there are not as many exchanges.
-    pub(crate) fn run(
+    pub fn run(
         &self,
         graph: &JobGraph,
         schedules: &[&[&Proven]],
