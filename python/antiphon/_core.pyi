@@ -1061,7 +1061,8 @@ class ExecutionTrace:
         """The Chakra trace of a rank.
 
         Raises:
-            AntiphonError: ``bad-size``; ``not-applicable`` for what the format cannot say.
+            AntiphonError: ``bad-size``; ``not-applicable`` for what the format cannot say, such as layers that wait for
+                parts of exchanges, and computation that takes longer beside them.
         """
     def groups_json(self) -> str | None:
         """The groups that the traces name, as JSON; None if there are none."""
@@ -1170,8 +1171,7 @@ class TrainingPlan:
             ranks: a multiple of ``model_parallel``.
 
         Raises:
-            AntiphonError: ``not-applicable`` where layers wait for parts of exchanges or computation takes longer
-                beside them; ``too-large``, ``bad-size``.
+            AntiphonError: ``too-large``, ``bad-size``.
         """
     def run_on_rails(
         self,

@@ -1,5 +1,10 @@
 //! Computations and collectives with dependencies: iterations of training, traces that are replayed.
+//!
+//! A [`graph`] says what ranks compute and exchange; [`timeline`] runs it on a [`transport`].
 
 pub mod compute;
+pub mod graph;
 pub mod replay;
+pub mod timeline;
 pub mod training;
+pub mod transport;

@@ -10,7 +10,9 @@ use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_formats::chakra;
-use antiphon_jobs::replay::{self, Exchange, ExchangeTimes, Graph, RankTimes, What};
+use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph};
+use antiphon_jobs::replay::{self, ExchangeTimes, RankTimes};
+use antiphon_jobs::transport::OnFabric;
 use antiphon_model::system::Processor;
 use antiphon_proof::Proven;
 use antiphon_sim::{Fidelity, Order};
@@ -24,7 +26,7 @@ use std::path::Path;
 /// What every rank computes and exchanges, read from Chakra's traces or made from a training plan. Immutable.
 #[pyclass(module = "antiphon._core", frozen)]
 pub struct ExecutionTrace {
-    pub graph: Graph,
+    pub graph: JobGraph,
     /// Nodes that compute for a time that no one says.
     #[pyo3(get)]
     pub untimed: u64,
@@ -72,13 +74,13 @@ impl ExecutionTrace {
     /// Ranks that have a trace.
     #[getter]
     fn ranks(&self) -> usize {
-        self.graph.programs.len()
+        self.graph.ranks.len()
     }
 
     /// Nodes of all ranks.
     #[getter]
     fn nodes(&self) -> usize {
-        self.graph.nodes()
+        self.graph.operations().count()
     }
 
     /// Groups of ranks as pairs (name, ranks); the first is of all ranks and has no name.
@@ -95,15 +97,15 @@ impl ExecutionTrace {
         let graph = &self.graph;
         let all = || graph.exchanges.iter();
         let ends = |of: fn(u32, u32) -> u32| {
-            let end = move |exchange: &Exchange| match exchange.what {
-                What::Message { from, to, .. } => i64::from(of(from, to)),
+            let end = move |exchange: &JobExchange| match exchange.kind {
+                ExchangeKind::Message { from, to, .. } => i64::from(of(from, to)),
                 _ => -1,
             };
             all().map(end)
         };
         let table = Table::new(py)
             .text("name", all().map(|exchange| graph.names[exchange.name as usize].clone()))?
-            .text("kind", all().map(|exchange| kind(exchange).into()))?
+            .text("kind", all().map(|exchange| exchange.kind.name().into()))?
             .column("bytes", all().map(|exchange| exchange.bytes))?
             .column("group", all().map(|exchange| exchange.group))?
             .column("from", ends(|from, _| from))?
@@ -117,8 +119,8 @@ impl ExecutionTrace {
     /// Raises AntiphonError: `bad-size`; `not-applicable` for what the format cannot say.
     fn write<'py>(&self, py: Python<'py>, rank: Int) -> PyResult<Bound<'py, PyBytes>> {
         let rank: u32 = rank.get("rank")?;
-        if rank as usize >= self.graph.programs.len() {
-            let what = format!("rank {rank} does not exist; there are {}", self.graph.programs.len());
+        if rank as usize >= self.graph.ranks.len() {
+            let what = format!("rank {rank} does not exist; there are {}", self.graph.ranks.len());
             return Err(raise(Error::new(Code::BadSize, what)));
         }
         Ok(PyBytes::new(py, &run(py, || chakra::write(&self.graph, rank))?))
@@ -153,12 +155,12 @@ impl ExecutionTrace {
             let what = format!("schedules has {}; the trace has {count} exchanges", schedules.len());
             return Err(raise(Error::new(Code::BadSpec, what)));
         }
-        let (fabric, system) = (&fabric.0, &system.get().0);
+        let on = OnFabric { fabric: &fabric.0, system: &system.get().0, fidelity, order };
         let times = run_with_progress(py, progress, |heartbeat| {
-            let proven = prove_parts(fabric, schedules.iter().flatten())?;
+            let proven = prove_parts(&fabric.0, schedules.iter().flatten())?;
             let of = |schedule: &Py<Schedule>| &proven[&schedule.as_ptr()];
             let each: Vec<Option<&Proven>> = schedules.iter().map(|one| one.as_ref().map(of)).collect();
-            replay::run(&self.graph, &each, order, fabric, system, fidelity, heartbeat)
+            replay::run(&self.graph, &each, &on, heartbeat)
         })?;
         let of_rank = |field: fn(&RankTimes) -> Picos| times.ranks.iter().map(move |rank| nanos(field(rank)));
         let of = |field: fn(&ExchangeTimes) -> Picos| times.exchanges.iter().map(move |one| nanos(field(one)));
@@ -184,14 +186,6 @@ impl ExecutionTrace {
 pub fn chakra_files<'py>(py: Python<'py>, schedule: &Schedule) -> PyResult<Vec<Bound<'py, PyBytes>>> {
     let files = run(py, || chakra::write_schedule(&schedule.0))?;
     Ok(files.iter().map(|file| PyBytes::new(py, file)).collect())
-}
-
-fn kind(exchange: &Exchange) -> &'static str {
-    match exchange.what {
-        What::Collective(collective) => collective.kind.name(),
-        What::Barrier => "barrier",
-        What::Message { .. } => "message",
-    }
 }
 
 /// A regular file: others may never end.

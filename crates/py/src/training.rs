@@ -14,10 +14,12 @@ use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_jobs::compute;
 use antiphon_jobs::compute::Contention;
+use antiphon_jobs::graph::OperationKind;
+use antiphon_jobs::timeline::OperationTimes;
 use antiphon_jobs::training::{
-    self, Bucket, Carriage, Cost, GradientQueue, Groups, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span,
-    Work,
+    self, Bucket, Cost, DATA, GradientQueue, IterationGraph, IterationPolicy, Label, Overlap, Sizes,
 };
+use antiphon_jobs::transport::{Carriage, OnFabric, OnRails, Serial, divided_groups};
 use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::{self, Pass};
@@ -155,7 +157,7 @@ pub fn default_batch(compute: Text<'_>) -> PyResult<u64> {
 pub struct TrainingPlan {
     workload: workload::Workload,
     costs: Vec<Cost>,
-    plan: Plan,
+    graph: IterationGraph,
     /// Ranks that each layer is divided over.
     ranks: u64,
     /// Iterations one behind the other.
@@ -192,7 +194,6 @@ impl TrainingPlan {
         contention: Text<'_>,
         memory_bound: Option<Number>,
     ) -> PyResult<Self> {
-        let mut workload = workload.layers.clone();
         let processor = Processor::parse(compute.0).map_err(raise)?;
         let batch = u64::from(positive("batch", batch)?);
         let ranks = u64::from(positive("model_parallel", model_parallel)?);
@@ -202,31 +203,17 @@ impl TrainingPlan {
             divided_batch: if ranks > 1 { batch } else { 0 },
         };
         let overlap = Overlap::parse(overlap.0).map_err(raise)?;
-        let policy = Policy { overlap, bucket: Bucket::parse(bucket.0).map_err(raise)?, recompute, blocking };
-        let iterations = match positive("iterations", iterations)? {
-            count @ 1..=MAX_ITERATIONS => count,
-            count => {
-                let text = format!("iterations is {count}; at most {MAX_ITERATIONS} are timed one behind the other");
-                return Err(raise(Error::new(Code::BadSize, text)));
-            }
-        };
+        let policy = IterationPolicy { overlap, bucket: Bucket::parse(bucket.0).map_err(raise)?, recompute, blocking };
+        let iterations = few_iterations(positive("iterations", iterations)?)?;
         let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
         let contention = Contention::parse(contention.0).map_err(raise)?;
-        let memory_bound = match memory_bound.map(|share| share.0) {
-            Some(share) if !(0.0..=1.0).contains(&share) => {
-                let text = format!("memory_bound is {share}; expected 0 to 1");
-                return Err(raise(Error::new(Code::BadSize, text)));
-            }
-            share => share.map(|share| (share * 1000.0).round() as u32),
-        };
+        let memory_bound = memory_bound.map(thousandths).transpose()?;
+        let workload = &workload.layers;
         run(py, move || {
-            if ranks > 1 {
-                workload = workload.divided(ranks)?;
-            }
+            let workload = if ranks > 1 { workload.divided(ranks)? } else { workload.clone() };
             let times = compute::layer_times(&workload, &processor, batch)?;
             // What runs when nothing is computed takes nothing from computation.
-            let alone = overlap == Overlap::None;
-            let beside = if alone {
+            let beside = if overlap == Overlap::None {
                 times.clone()
             } else {
                 compute::times_beside(&workload, &processor, batch, &times, &endpoint, memory_bound)?
@@ -234,23 +221,22 @@ impl TrainingPlan {
             let times = if contention == Contention::Static { beside.clone() } else { times };
             let costs = Cost::of(&workload, &times, &beside, sizes)?;
             let aggregation = compute::aggregation(workload.params(), &processor);
-            let plan = Plan::iterations(&costs, policy, aggregation, iterations)
+            let graph = IterationGraph::new(&costs, policy, aggregation, iterations)
                 .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
-            Ok(TrainingPlan { workload, costs, plan, ranks, iterations, endpoint })
+            Ok(TrainingPlan { workload, costs, graph, ranks, iterations, endpoint })
         })
     }
 
     /// For each exchange, whether it is of weights' gradients.
     #[getter]
     fn gradients(&self) -> Vec<bool> {
-        let exchanges = self.plan.exchanges_with_passes();
-        exchanges.into_iter().map(|(_, pass)| pass == Pass::WeightGradient).collect()
+        self.graph.jobs.exchanges.iter().map(|exchange| exchange.group == DATA).collect()
     }
 
     /// The exchanges as pairs (collective, bytes), in the order of `run`.
     #[getter]
     fn exchanges(&self) -> Vec<(&'static str, u64)> {
-        self.plan.exchanges.iter().map(|exchange| (exchange.kind.name(), exchange.bytes)).collect()
+        self.graph.jobs.exchanges.iter().map(|exchange| (exchange.kind.name(), exchange.bytes)).collect()
     }
 
     /// A dictionary of numpy arrays, one entry a layer: `layer` (its name), `forward_ns`, `input_gradient_ns`,
@@ -271,7 +257,8 @@ impl TrainingPlan {
     /// where they wait for all of it.
     #[getter]
     fn parts(&self) -> Vec<Vec<u64>> {
-        self.plan.parts.clone()
+        let mut parts = self.graph.jobs.parts();
+        (0..self.graph.jobs.exchanges.len() as u32).map(|id| parts.remove(&id).unwrap_or_default()).collect()
     }
 
     /// An `Iteration` in which exchange `i` takes `times_ns[i]` ns, one after another as they become ready. `chunks[i]`
@@ -286,7 +273,7 @@ impl TrainingPlan {
         times_ns: Vec<Number>,
         chunks: Vec<Option<ChunkTable<'py>>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (count, known) = (self.plan.exchanges.len(), |time: &Number| (0.0..=MAX_NANOS).contains(&time.0));
+        let (count, known) = (self.graph.jobs.exchanges.len(), |time: &Number| (0.0..=MAX_NANOS).contains(&time.0));
         if times_ns.len() != count || !times_ns.iter().all(known) {
             let text = format!("times_ns needs {count} times from 0 to {MAX_NANOS:e} ns, one for each exchange");
             return Err(raise(Error::new(Code::BadSize, text)));
@@ -294,8 +281,8 @@ impl TrainingPlan {
         let times: Vec<Picos> = times_ns.into_iter().map(|time| picos(time.0)).collect();
         let queue = |table: &Option<ChunkTable>| table.as_ref().map(|table| table.queue().map_err(raise)).transpose();
         let queues = chunks.iter().map(queue).collect::<PyResult<Vec<_>>>()?;
-        let parts = self.plan.arrivals(&queues).map_err(raise)?;
-        let iteration = run(py, || training::run(&self.plan, &mut Serial::new(&self.plan, &times, &parts)))?;
+        let parts = self.graph.arrivals(&queues).map_err(raise)?;
+        let iteration = run(py, || training::run(&self.graph, &mut Serial::new(&self.graph.jobs, &times, &parts)))?;
         self.table(py, &iteration, &[])
     }
 
@@ -318,25 +305,25 @@ impl TrainingPlan {
         order: Text<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let order = Order::parse(order.0).map_err(raise)?;
-        let count = self.plan.exchanges.len();
+        let count = self.graph.jobs.exchanges.len();
         if schedules.len() != count {
             let text = format!("schedules has {}; the iteration has {count} exchanges", schedules.len());
             return Err(raise(Error::new(Code::BadSpec, text)));
         }
         let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
-        let (fabric, system) = (&fabric.0, &system.get().0);
+        let on = OnFabric { fabric: &fabric.0, system: &system.get().0, fidelity, order };
         let iteration = run_with_progress(py, progress, |heartbeat| {
-            let proven = prove_parts(fabric, schedules.iter().flatten())?;
+            let proven = prove_parts(&fabric.0, schedules.iter().flatten())?;
             let of = |schedule: &Py<Schedule>| &proven[&schedule.as_ptr()];
             let each: Vec<Vec<&Proven>> = schedules.iter().map(|all| all.iter().map(of).collect()).collect();
-            training::run_shared(&self.plan, &each, order, fabric, system, fidelity, heartbeat)
+            training::run_shared(&self.graph, &each, &on, heartbeat)
         })?;
         self.table(py, &iteration, &[])
     }
 
     /// The plan as an `ExecutionTrace`: what each of `ranks` ranks does.
     ///
-    /// Raises AntiphonError: `not-applicable` for what a trace cannot say, `too-large`, `bad-size`.
+    /// Raises AntiphonError: `too-large`, `bad-size`.
     fn trace(&self, py: Python<'_>, ranks: Int) -> PyResult<ExecutionTrace> {
         let ranks = positive("ranks", ranks)?;
         let divided = u32::try_from(self.ranks).ok().filter(|&divided| ranks.is_multiple_of(divided));
@@ -345,7 +332,7 @@ impl TrainingPlan {
             return Err(raise(Error::new(Code::BadSize, what)));
         };
         let names: Vec<&str> = self.workload.layers.iter().map(|layer| layer.name.as_str()).collect();
-        let graph = run(py, || training::unfold(&self.plan, &names, ranks, divided))?;
+        let graph = run(py, || training::unfold(&self.graph, &names, ranks, divided))?;
         Ok(ExecutionTrace { graph, untimed: 0 })
     }
 
@@ -382,11 +369,11 @@ impl TrainingPlan {
             order: Order::parse(order.0).map_err(raise)?,
         };
         let (iteration, activity, energies) = run(py, || {
-            let groups = if self.ranks > 1 { Groups::divided(&topology, self.ranks)? } else { Groups::all(&topology) };
+            let groups = divided_groups(&topology, self.ranks)?;
             let search = Search { queue: given.unwrap_or(known.queue()), stages: STAGES, ..Search::default() };
             let scheduler = known.scheduler(Themis::default(), search);
-            let mut network = Rails::new(&topology, &groups, &self.plan, &*scheduler, how)?;
-            let iteration = training::run(&self.plan, &mut network)?;
+            let mut network = OnRails::new(&topology, &groups, &self.graph.jobs, &*scheduler, how)?;
+            let iteration = training::run(&self.graph, &mut network)?;
             let activity = network.activity(iteration.time_ps, WINDOWS);
             let energies = platform.as_ref().map_or(Ok(vec![]), |platform| network.energies(platform))?;
             Ok((iteration, activity, energies))
@@ -399,6 +386,37 @@ impl TrainingPlan {
 }
 
 impl TrainingPlan {
+    /// Times of operations of some kind, with what they are for.
+    fn times<'a>(
+        &'a self,
+        iteration: &'a training::Iteration,
+        is_one: fn(OperationKind) -> bool,
+    ) -> impl Iterator<Item = (Label, OperationTimes)> + Clone + 'a {
+        let operations = self.graph.operations().zip(&iteration.operations);
+        operations.filter(move |((kind, _), _)| is_one(*kind)).map(|((_, label), times)| (label, *times))
+    }
+
+    fn exchange_table<'py>(&self, py: Python<'py>, iteration: &training::Iteration) -> PyResult<Table<'py>> {
+        let exchanges = || self.graph.jobs.exchanges.iter();
+        let times = self.times(iteration, |kind| matches!(kind, OperationKind::Exchange(_)));
+        let table = Table::new(py)
+            .text("kind", exchanges().map(|exchange| exchange.kind.name().into()))?
+            .column("bytes", exchanges().map(|exchange| exchange.bytes))?
+            .text("pass", times.clone().map(|(label, _)| label.pass.name().into()))?
+            .column("first_layer", times.clone().map(|(label, _)| label.layers.0 as u64))?
+            .column("last_layer", times.clone().map(|(label, _)| label.layers.1 as u64))?;
+        with_times(table, times)
+    }
+
+    fn computation_table<'py>(&self, py: Python<'py>, iteration: &training::Iteration) -> PyResult<Table<'py>> {
+        let times = self.times(iteration, |kind| matches!(kind, OperationKind::Compute { .. }));
+        let table = Table::new(py)
+            .column("layer", times.clone().map(|(label, _)| label.layers.0 as u64))?
+            .column("pass", times.clone().map(|(label, _)| label.pass as u8))?
+            .column("stream", times.clone().map(|(label, _)| self.costs[label.layers.0].stream))?;
+        with_times(table, times)
+    }
+
     /// An `Iteration`: means of all; `activity` is the share of time in which links of each dimension were busy, by window.
     fn table<'py>(
         &self,
@@ -413,33 +431,6 @@ impl TrainingPlan {
             network = network.column(&format!("dim{}", number + 1), shares.iter().copied())?;
         }
         let mean = |time: Picos| nanos(time) / f64::from(self.iterations);
-        let exchanges = || {
-            let spans = self.plan.operations.iter().zip(&iteration.spans);
-            spans.filter(|(operation, _)| matches!(operation.work, Work::Exchange(_)))
-        };
-        let of = |field: fn(&Span) -> Picos| exchanges().map(move |(_, span)| nanos(field(span)));
-        let layer = |end: fn(&Operation) -> usize| exchanges().map(move |(operation, _)| end(operation) as u64);
-        let table = Table::new(py)
-            .text("kind", self.plan.exchanges.iter().map(|exchange| exchange.kind.name().into()))?
-            .column("bytes", self.plan.exchanges.iter().map(|exchange| exchange.bytes))?
-            .text("pass", exchanges().map(|(operation, _)| operation.pass.name().into()))?
-            .column("first_layer", layer(|operation| operation.layers.0))?
-            .column("last_layer", layer(|operation| operation.layers.1))?
-            .column("ready_ns", of(|span| span.ready_ps))?
-            .column("start_ns", of(|span| span.start_ps))?
-            .column("finish_ns", of(|span| span.finish_ps))?;
-        let computations = || {
-            let spans = self.plan.operations.iter().zip(&iteration.spans);
-            spans.filter(|(operation, _)| matches!(operation.work, Work::Compute { .. }))
-        };
-        let of_layer = |field: fn(&Span) -> Picos| computations().map(move |(_, span)| nanos(field(span)));
-        let computed = Table::new(py)
-            .column("layer", computations().map(|(operation, _)| operation.layers.0 as u64))?
-            .column("pass", computations().map(|(operation, _)| operation.pass as u8))?
-            .column("stream", computations().map(|(operation, _)| self.costs[operation.layers.0].stream))?
-            .column("ready_ns", of_layer(|span| span.ready_ps))?
-            .column("start_ns", of_layer(|span| span.start_ps))?
-            .column("finish_ns", of_layer(|span| span.finish_ps))?;
         record(
             "Iteration",
             &fields!(py, {
@@ -454,8 +445,8 @@ impl TrainingPlan {
                 exposed_data_ns: mean(iteration.exposed_data_ps()),
                 turnaround_ns: mean(iteration.turnaround_ps),
                 bubbles_ns: mean(iteration.bubbles_ps),
-                exchanges: table.0,
-                computations: computed.0,
+                exchanges: self.exchange_table(py, iteration)?.0,
+                computations: self.computation_table(py, iteration)?.0,
                 network: network.0,
             }),
         )
@@ -480,6 +471,35 @@ fn positive(name: &str, number: Int) -> PyResult<u32> {
         0 => Err(raise(Error::new(Code::BadSize, format!("{name} is 0; it must be at least 1")))),
         number => Ok(number),
     }
+}
+
+/// Iterations, if they are not too many to be timed one behind the other.
+fn few_iterations(count: u32) -> PyResult<u32> {
+    if count <= MAX_ITERATIONS {
+        return Ok(count);
+    }
+    let text = format!("iterations is {count}; at most {MAX_ITERATIONS} are timed one behind the other");
+    Err(raise(Error::new(Code::BadSize, text)))
+}
+
+/// A share of memory-bound time in thousandths.
+fn thousandths(Number(share): Number) -> PyResult<u32> {
+    if (0.0..=1.0).contains(&share) {
+        return Ok((share * 1000.0).round() as u32);
+    }
+    Err(raise(Error::new(Code::BadSize, format!("memory_bound is {share}; expected 0 to 1"))))
+}
+
+/// A table with times of operations.
+fn with_times<'py>(
+    table: Table<'py>,
+    times: impl Iterator<Item = (Label, OperationTimes)> + Clone,
+) -> PyResult<Table<'py>> {
+    let of = |field: fn(&OperationTimes) -> Picos| times.clone().map(move |(_, times)| nanos(field(&times)));
+    table
+        .column("ready_ns", of(|times| times.ready_ps))?
+        .column("start_ns", of(|times| times.start_ps))?
+        .column("finish_ns", of(|times| times.finish_ps))
 }
 
 /// The chunks of a simulated exchange: lane, chunk and completion.

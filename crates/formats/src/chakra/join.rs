@@ -5,7 +5,7 @@ use crate::bad;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES, clip};
 use antiphon_base::watch::interruptible;
-use antiphon_jobs::replay::{Exchange, Graph, Group, What, Work};
+use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind, RankGroup};
 use antiphon_model::collective::{Collective, Kind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -62,7 +62,7 @@ impl Joining {
     ///
     /// # Errors
     /// [`Code::BadFile`] with rank and node, [`Code::TooLarge`].
-    pub fn join(self, graph: &mut Graph, listed: BTreeMap<String, Vec<u32>>) -> Result<()> {
+    pub fn join(self, graph: &mut JobGraph, listed: BTreeMap<String, Vec<u32>>) -> Result<()> {
         let groups = self.groups(graph, listed)?;
         let mut known = KnownExchanges { of_group: vec![Vec::new(); graph.groups.len()], sent: HashMap::new() };
         for of_rank in self.calls.chunk_by(|one, other| one.rank == other.rank) {
@@ -85,7 +85,7 @@ impl Joining {
     }
 
     /// The group of every name, by its number in the graph.
-    fn groups(&self, graph: &mut Graph, listed: BTreeMap<String, Vec<u32>>) -> Result<Vec<u32>> {
+    fn groups(&self, graph: &mut JobGraph, listed: BTreeMap<String, Vec<u32>>) -> Result<Vec<u32>> {
         let mut using: Vec<Vec<u32>> = vec![Vec::new(); self.names.len()];
         for Caller { rank, call, .. } in &self.calls {
             if let NumberedCall::Collective { group, .. } = *call
@@ -110,7 +110,7 @@ impl Joining {
                 }
             };
             numbers[number] = graph.groups.len() as u32;
-            graph.groups.push(Group { name: name.clone(), ranks });
+            graph.groups.push(RankGroup { name: name.clone(), ranks });
         }
         Ok(numbers)
     }
@@ -135,23 +135,23 @@ impl KnownExchanges {
     /// Adds the exchange of a call, or finds it; `come` counts the collectives of every group that the rank has come to.
     fn add(
         &mut self,
-        graph: &mut Graph,
+        graph: &mut JobGraph,
         groups: &[u32],
         caller: &Caller,
         come: &mut HashMap<u32, usize>,
     ) -> Result<()> {
         let &Caller { rank, node, call, .. } = caller;
         let next = graph.exchanges.len() as u32;
-        let name = graph.programs[rank as usize].nodes[node as usize].name;
+        let name = graph.ranks[rank as usize].operations[node as usize].name;
         let exchange = match call {
             NumberedCall::Message { from, .. } if from != rank => return Ok(()),
             NumberedCall::Message { from, to, tag, bytes, priority } => {
                 self.sent.entry((from, to, tag)).or_default().push_back(next);
-                Exchange { name, what: What::Message { from, to, tag }, bytes, group: 0, priority }
+                JobExchange { name, kind: ExchangeKind::Message { from, to, tag }, bytes, group: 0, priority }
             }
             NumberedCall::Collective { kind, group, bytes, priority } => {
                 let number = groups[group];
-                let Group { name: of, ranks } = &graph.groups[number as usize];
+                let RankGroup { name: of, ranks } = &graph.groups[number as usize];
                 if ranks.binary_search(&rank).is_err() {
                     return bad(format!("the rank is not in its group '{}'", clip(of)));
                 }
@@ -160,8 +160,8 @@ impl KnownExchanges {
                 let Some(bytes) = bytes.checked_mul(parts).filter(|&bytes| bytes <= MAX_BYTES) else {
                     return bad("an AllGather of more than 1 PiB");
                 };
-                let what = kind.map_or(What::Barrier, |kind| What::Collective(Collective::new(kind)));
-                Exchange { name, what, bytes, group: number, priority }
+                let kind = kind.map_or(ExchangeKind::Barrier, |kind| ExchangeKind::Collective(Collective::new(kind)));
+                JobExchange { name, kind, bytes, group: number, priority }
             }
         };
         let mut id = next;
@@ -173,7 +173,7 @@ impl KnownExchanges {
                 false => id = self.matching(graph, &exchange, *place)?,
             }
         }
-        graph.programs[rank as usize].nodes[node as usize].work = Work::Exchange(id);
+        graph.ranks[rank as usize].operations[node as usize].kind = OperationKind::Exchange(id);
         if id == next {
             graph.exchanges.push(exchange);
         }
@@ -181,15 +181,15 @@ impl KnownExchanges {
     }
 
     /// The collective of the first rank of its group at the same place, which must be the same.
-    fn matching(&self, graph: &Graph, exchange: &Exchange, place: usize) -> Result<u32> {
-        let (list, Group { name, ranks }) =
+    fn matching(&self, graph: &JobGraph, exchange: &JobExchange, place: usize) -> Result<u32> {
+        let (list, RankGroup { name, ranks }) =
             (&self.of_group[exchange.group as usize], &graph.groups[exchange.group as usize]);
         let (of, first) = (clip(name), ranks[0]);
         let Some(&id) = list.get(place - 1) else {
             return bad(format!("collective {place} of group '{of}', of which rank {first} has {}", list.len()));
         };
         let other = &graph.exchanges[id as usize];
-        if (other.what, other.bytes) != (exchange.what, exchange.bytes) {
+        if (other.kind, other.bytes) != (exchange.kind, exchange.bytes) {
             return bad(format!(
                 "{} of {} bytes is collective {place} of group '{of}', which is for rank {first} {} of {} bytes",
                 graph.described(exchange),
@@ -202,7 +202,7 @@ impl KnownExchanges {
     }
 
     /// Checks that a rank has as many collectives of each of its groups as the first rank, since that waits for all.
-    fn check_counts(&self, graph: &Graph, rank: u32, calls: impl Fn(u32) -> usize) -> Result<()> {
+    fn check_counts(&self, graph: &JobGraph, rank: u32, calls: impl Fn(u32) -> usize) -> Result<()> {
         for (number, (group, list)) in (0..).zip(graph.groups.iter().zip(&self.of_group)) {
             if calls(number) < list.len() && group.ranks.binary_search(&rank).is_ok() {
                 return Err(fewer(group, rank, calls(number), list.len()));
@@ -212,7 +212,7 @@ impl KnownExchanges {
     }
 
     /// Checks that all ranks of groups with collectives have calls at all.
-    fn check_callers(&self, graph: &Graph, calls: &[Caller]) -> Result<()> {
+    fn check_callers(&self, graph: &JobGraph, calls: &[Caller]) -> Result<()> {
         for (group, list) in graph.groups.iter().zip(&self.of_group).filter(|(_, list)| !list.is_empty()) {
             let calls = |rank: u32| calls.binary_search_by_key(&rank, |caller| caller.rank).is_ok();
             if let Some(&rank) = group.ranks.iter().find(|&&rank| !calls(rank)) {
@@ -223,7 +223,7 @@ impl KnownExchanges {
     }
 
     /// Finds the message that a call receives, if it does.
-    fn receive(&mut self, graph: &mut Graph, &Caller { rank, node, call, .. }: &Caller) -> Result<()> {
+    fn receive(&mut self, graph: &mut JobGraph, &Caller { rank, node, call, .. }: &Caller) -> Result<()> {
         let NumberedCall::Message { from, to, tag, bytes, .. } = call else { return Ok(()) };
         if from == rank {
             return Ok(());
@@ -235,13 +235,13 @@ impl KnownExchanges {
         if other != bytes {
             return bad(format!("a message of {bytes} bytes from rank {from} with tag {tag}, which sends {other}"));
         }
-        graph.programs[rank as usize].nodes[node as usize].work = Work::Receive(number);
+        graph.ranks[rank as usize].operations[node as usize].kind = OperationKind::Receive(number);
         Ok(())
     }
 }
 
-fn fewer(group: &Group, rank: u32, has: usize, first: usize) -> Error {
-    let Group { name, ranks } = group;
+fn fewer(group: &RankGroup, rank: u32, has: usize, first: usize) -> Error {
+    let RankGroup { name, ranks } = group;
     let of = if name.is_empty() { "of all ranks".into() } else { format!("of group '{}'", clip(name)) };
     let what = format!("rank {rank} has {has} collectives {of}, rank {} has {first}", ranks[0]);
     Error::new(Code::BadFile, what)

@@ -3,7 +3,7 @@
 use super::{TraceReader, write};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::interruptible;
-use antiphon_jobs::replay::{Exchange, Graph, Lane, What, Work};
+use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind, Resource};
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{Dependency, Event, Held, Op, Schedule, Transfer};
@@ -36,7 +36,7 @@ pub fn write_schedule(schedule: &Schedule) -> Result<Vec<Vec<u8>>> {
 ///
 /// # Errors
 /// As [`write_schedule`].
-pub fn lower(schedule: &Schedule) -> Result<Graph> {
+pub fn lower(schedule: &Schedule) -> Result<JobGraph> {
     schedule.check_alone()?;
     let refuse = |what: &str| Err(Error::new(Code::NotApplicable, format!("chakra: {what}")));
     if matches!(schedule.collective.kind, Kind::Broadcast | Kind::Reduce) {
@@ -70,7 +70,7 @@ pub fn lower(schedule: &Schedule) -> Result<Graph> {
     let mut draft = TraceDraft {
         schedule,
         first,
-        graph: Graph::new(schedule.ranks),
+        graph: JobGraph::new(schedule.ranks),
         sent: vec![0; messages.len()],
         applied: vec![0; messages.len()],
         last: HashMap::new(),
@@ -95,7 +95,7 @@ struct TraceDraft<'a> {
     schedule: &'a Schedule,
     /// The first message of every transfer.
     first: Vec<u32>,
-    graph: Graph,
+    graph: JobGraph,
     /// By message, the node at its sender, and that at its receiver after which it is applied.
     sent: Vec<u32>,
     applied: Vec<u32>,
@@ -112,7 +112,7 @@ impl TraceDraft<'_> {
         let link = transfer.route.first().map_or((LinkId::MAX, transfer.to), |&link| (link, u32::MAX));
         let last = self.last.entry((transfer.from, link.0, link.1)).or_insert(u32::MAX);
         after.extend((*last != u32::MAX).then_some(*last));
-        let send = push(&mut self.graph, transfer.from, 0, Work::Exchange(number), after);
+        let send = push(&mut self.graph, transfer.from, 0, OperationKind::Exchange(number), after);
         *last = send;
         self.sent[number as usize] = send;
         self.applied[number as usize] = self.apply(transfer, number, chunk);
@@ -122,10 +122,10 @@ impl TraceDraft<'_> {
     fn apply(&mut self, transfer: &Transfer, number: u32, chunk: u64) -> u32 {
         let mut after = self.nodes(transfer.apply_after.iter(), chunk);
         if transfer.op != Op::Reduce {
-            return push(&mut self.graph, transfer.to, 1, Work::Receive(number), after);
+            return push(&mut self.graph, transfer.to, 1, OperationKind::Receive(number), after);
         }
-        after.push(push(&mut self.graph, transfer.to, 1, Work::Receive(number), vec![]));
-        let add = Work::Compute { time_ps: 0, lane: Lane::Stream(0) };
+        after.push(push(&mut self.graph, transfer.to, 1, OperationKind::Receive(number), vec![]));
+        let add = OperationKind::compute(0, Resource::Stream(0));
         push(&mut self.graph, transfer.to, 2, add, after)
     }
 
@@ -141,43 +141,43 @@ impl TraceDraft<'_> {
     }
 }
 
-fn push(graph: &mut Graph, rank: u32, name: u32, work: Work, mut after: Vec<u32>) -> u32 {
+fn push(graph: &mut JobGraph, rank: u32, name: u32, work: OperationKind, mut after: Vec<u32>) -> u32 {
     after.sort_unstable();
     after.dedup();
-    graph.programs[rank as usize].push(name, work, &after)
+    graph.ranks[rank as usize].push(name, work, &after)
 }
 
 /// Numbers messages and names in the order in which a reader comes to them.
-fn number(schedule: &Schedule, graph: &mut Graph) {
+fn number(schedule: &Schedule, graph: &mut JobGraph) {
     let of: Vec<(u32, u64)> = (0..)
         .zip(&schedule.transfers)
         .flat_map(|(id, transfer)| (0..schedule.chunks(transfer)).map(move |chunk| (id, chunk)))
         .collect();
     let mut numbers = vec![0; of.len()];
     let mut names = [None; NAMES.len()];
-    for rank in 0..graph.programs.len() {
-        for node in interruptible(0..graph.programs[rank].nodes.len()) {
-            let node = &mut graph.programs[rank].nodes[node];
+    for rank in 0..graph.ranks.len() {
+        for node in interruptible(0..graph.ranks[rank].operations.len()) {
+            let node = &mut graph.ranks[rank].operations[node];
             node.name = *names[node.name as usize].get_or_insert_with(|| {
                 graph.names.push(NAMES[node.name as usize].into());
                 graph.names.len() as u32 - 1
             });
-            let Work::Exchange(message) = node.work else { continue };
+            let OperationKind::Exchange(message) = node.kind else { continue };
             let (id, chunk) = of[message as usize];
             let transfer = &schedule.transfers[id as usize];
             let bytes = transfer
                 .lanes()
                 .map(|lane| schedule.chunk_range(lane as u32, chunk))
                 .map(|range| range.end - range.start);
-            let what = What::Message { from: transfer.from, to: transfer.to, tag: message };
+            let kind = ExchangeKind::Message { from: transfer.from, to: transfer.to, tag: message };
             numbers[message as usize] = graph.exchanges.len() as u32;
-            node.work = Work::Exchange(graph.exchanges.len() as u32);
-            graph.exchanges.push(Exchange { name: node.name, what, bytes: bytes.sum(), group: 0, priority: 0 });
+            node.kind = OperationKind::Exchange(graph.exchanges.len() as u32);
+            graph.exchanges.push(JobExchange { name: node.name, kind, bytes: bytes.sum(), group: 0, priority: 0 });
         }
     }
-    for node in graph.programs.iter_mut().flat_map(|program| &mut program.nodes) {
-        if let Work::Receive(message) = node.work {
-            node.work = Work::Receive(numbers[message as usize]);
+    for node in graph.ranks.iter_mut().flat_map(|rank| &mut rank.operations) {
+        if let OperationKind::Receive(message) = node.kind {
+            node.kind = OperationKind::Receive(numbers[message as usize]);
         }
     }
 }

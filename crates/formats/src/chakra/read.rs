@@ -1,4 +1,4 @@
-//! Traces of all ranks as a [`Graph`], rank by rank and node by node.
+//! Traces of all ranks as a [`JobGraph`], rank by rank and node by node.
 
 use super::frames::Frames;
 use super::join::{Call, Joining};
@@ -7,7 +7,7 @@ use crate::{bad, fail};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{ByKey, MAX_BYTES, Picos, clip, clip_error};
 use antiphon_base::watch::interruptible;
-use antiphon_jobs::replay::{Graph, Lane, MAX_DEPENDENCIES, MAX_NODES, Program, Work};
+use antiphon_jobs::graph::{JobGraph, MAX_DEPENDENCIES, MAX_OPERATIONS, OperationKind, RankGraph, Resource};
 use antiphon_model::collective::Kind;
 use antiphon_model::system::Roofline;
 use prost::Message;
@@ -28,14 +28,14 @@ const LONGEST_NAME: usize = 120;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChakraTrace {
     /// The nodes of all ranks.
-    pub graph: Graph,
+    pub graph: JobGraph,
     /// Computing nodes without any duration, which take no time.
     pub untimed: u64,
 }
 
 /// Reads the traces of all ranks, in the order of their numbers. Memory is that of the graph and of one message.
 pub struct TraceReader {
-    graph: Graph,
+    graph: JobGraph,
     /// Times nodes that only say their operations.
     roofline: Option<Roofline>,
     names: HashMap<String, u32>,
@@ -58,7 +58,7 @@ impl TraceReader {
     /// [`Code::BadFile`] for a group of ranks that do not exist.
     pub fn new(ranks: u32, roofline: Option<Roofline>, groups: BTreeMap<String, Vec<u32>>) -> Result<Self> {
         let mut reader = TraceReader {
-            graph: Graph::new(ranks),
+            graph: JobGraph::new(ranks),
             roofline,
             names: HashMap::new(),
             name_bytes: 0,
@@ -100,11 +100,12 @@ impl TraceReader {
             let node = ChakraNode::decode(message).map_err(|_| broken(at, "a message is no node"))?;
             self.nodes += 1;
             self.dependencies += node.data_deps.len() + node.ctrl_deps.len();
-            if self.nodes > MAX_NODES || self.dependencies > MAX_DEPENDENCIES {
-                let what = format!("the traces have more than {MAX_NODES} nodes or {MAX_DEPENDENCIES} dependencies");
+            if self.nodes > MAX_OPERATIONS || self.dependencies > MAX_DEPENDENCIES {
+                let what =
+                    format!("the traces have more than {MAX_OPERATIONS} nodes or {MAX_DEPENDENCIES} dependencies");
                 return fail(Code::TooLarge, what);
             }
-            let (work, call) = self.work(rank, &node).map_err(|error| error.at(described(&node)))?;
+            let (work, call) = self.kind(rank, &node).map_err(|error| error.at(described(&node)))?;
             let name = self.name(&node.name)?;
             own.clear();
             own.extend(node.data_deps.iter().chain(&node.ctrl_deps));
@@ -120,9 +121,9 @@ impl TraceReader {
             return bad(format!("two nodes have the id {}", pair[0].0));
         }
         let ids: Vec<u64> = raw.iter().map(|&(id, ..)| id).collect();
-        let mut program = Program::default();
-        program.nodes.reserve_exact(raw.len());
-        program.after.reserve_exact(after.len());
+        let mut of_rank = RankGraph::default();
+        of_rank.operations.reserve_exact(raw.len());
+        of_rank.after.reserve_exact(after.len());
         let mut places = Vec::new();
         for (id, name, work, call, first, end) in interruptible(raw) {
             let place = |other: &u64| match ids.binary_search(other) {
@@ -133,12 +134,12 @@ impl TraceReader {
             for other in &after[first as usize..end as usize] {
                 places.push(place(other)?);
             }
-            let node = program.push(name, work, &places);
+            let node = of_rank.push(name, work, &places);
             if let Some(call) = call {
                 self.joining.add(rank, node, id, call);
             }
         }
-        self.graph.programs[rank as usize] = program;
+        self.graph.ranks[rank as usize] = of_rank;
         Ok(())
     }
 
@@ -157,17 +158,17 @@ impl TraceReader {
     }
 
     /// The work of a node, and its exchange with others.
-    fn work(&mut self, rank: u32, node: &ChakraNode) -> Result<(Work, Option<Call>)> {
+    fn kind(&mut self, rank: u32, node: &ChakraNode) -> Result<(OperationKind, Option<Call>)> {
         let Ok(kind) = NodeType::try_from(node.kind) else {
             return bad(format!("type {} is not known; 0 to 10 are", node.kind));
         };
-        let lane = match kind {
-            NodeType::Invalid => return Ok((Work::Nothing, None)),
+        let resource = match kind {
+            NodeType::Invalid => return Ok((OperationKind::Nothing, None)),
             NodeType::Metadata => {
                 self.listed_groups(node)?;
-                return Ok((Work::Nothing, None));
+                return Ok((OperationKind::Nothing, None));
             }
-            NodeType::Collective => return Ok((Work::Nothing, Some(collective(node)?))),
+            NodeType::Collective => return Ok((OperationKind::Nothing, Some(collective(node)?))),
             NodeType::Send | NodeType::Receive => {
                 let (own, other) =
                     if kind == NodeType::Send { ("comm_src", "comm_dst") } else { ("comm_dst", "comm_src") };
@@ -175,9 +176,8 @@ impl TraceReader {
                     return bad(format!("{own} is another rank than the {rank} it belongs to"));
                 }
                 let other: u32 = node.needed(other)?;
-                if other as usize >= self.graph.programs.len() {
-                    let what =
-                        format!("rank {other} does not exist; there are traces of {}", self.graph.programs.len());
+                if other as usize >= self.graph.ranks.len() {
+                    let what = format!("rank {other} does not exist; there are traces of {}", self.graph.ranks.len());
                     return bad(what);
                 }
                 if other == rank {
@@ -187,18 +187,18 @@ impl TraceReader {
                 let priority = node.whole("comm_priority")?.unwrap_or(0);
                 let message = |from, to| Call::Message { from, to, tag, bytes, priority };
                 let call = if kind == NodeType::Send { message(rank, other) } else { message(other, rank) };
-                return Ok((Work::Nothing, Some(call)));
+                return Ok((OperationKind::Nothing, Some(call)));
             }
-            NodeType::Compute if node.truth("is_cpu_op")? => Lane::Host,
-            NodeType::Compute => Lane::Stream(node.whole("stream")?.unwrap_or(0)),
-            _ => Lane::Memory,
+            NodeType::Compute if node.truth("is_cpu_op")? => Resource::Host,
+            NodeType::Compute => Resource::Stream(node.whole("stream")?.unwrap_or(0)),
+            _ => Resource::Memory,
         };
-        let time_ps = self.time(node, lane)?;
-        Ok((Work::Compute { time_ps, lane }, None))
+        let time_ps = self.time(node, resource)?;
+        Ok((OperationKind::compute(time_ps, resource), None))
     }
 
     /// How long a node takes: what it says, else by its operations and bytes.
-    fn time(&mut self, node: &ChakraNode, lane: Lane) -> Result<Picos> {
+    fn time(&mut self, node: &ChakraNode, resource: Resource) -> Result<Picos> {
         let too_long = || Error::new(Code::BadFile, "it takes more than 26 days; duration_micros are microseconds");
         if let Some(time) = node.whole::<Picos>("duration_picos")? {
             return Ok(time);
@@ -208,7 +208,7 @@ impl TraceReader {
         }
         let (operations, bytes) =
             (node.whole::<u64>("num_ops")?.unwrap_or(0), node.whole::<u64>("tensor_size")?.unwrap_or(0));
-        if !matches!(lane, Lane::Stream(_)) || operations == 0 {
+        if !matches!(resource, Resource::Stream(_)) || operations == 0 {
             self.untimed += 1;
             return Ok(0);
         }
@@ -264,7 +264,7 @@ impl TraceReader {
         if ranks.windows(2).any(|pair| pair[0] == pair[1]) {
             return wrong("a rank is there twice".into());
         }
-        let all = self.graph.programs.len();
+        let all = self.graph.ranks.len();
         match ranks.last() {
             Some(&last) if last as usize >= all => {
                 return wrong(format!("rank {last} does not exist; there are {all}"));

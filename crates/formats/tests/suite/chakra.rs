@@ -4,8 +4,10 @@ use crate::timed::simulate;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_formats::chakra::{self, ChakraTrace, TraceReader};
-use antiphon_jobs::replay::{Graph, Program, Replay, What, Work, run};
-use antiphon_jobs::training::{self, Bucket, Cost, Overlap, Plan, Policy};
+use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind};
+use antiphon_jobs::replay::{Replay, run};
+use antiphon_jobs::training::{self, Bucket, Cost, IterationGraph, IterationPolicy, Overlap};
+use antiphon_jobs::transport::OnFabric;
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::fabric::{Fabric, Groups};
 use antiphon_model::schedule::Op;
@@ -14,7 +16,7 @@ use antiphon_model::workload::{Exchange, Passes};
 use antiphon_plan::algorithm;
 use antiphon_proof::{Proven, prove};
 use antiphon_sim::{Fidelity, Flight, Options, Order, simulate_flights};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = vec![];
@@ -94,11 +96,11 @@ fn refused(ranks: &[Vec<Vec<u8>>]) -> Error {
 }
 
 /// A schedule for each exchange that moves something, one for those that are alike.
-fn schedules(graph: &Graph, fabric: &Fabric, system: &System, spec: &str) -> Vec<Option<Proven>> {
+fn schedules(graph: &JobGraph, fabric: &Fabric, system: &System, spec: &str) -> Vec<Option<Proven>> {
     let mut known: HashMap<(Vec<u32>, String, u64), Proven> = HashMap::new();
     let one = |exchange| {
         let (collective, spec) = match exchange {
-            antiphon_jobs::replay::Exchange { what: What::Collective(collective), .. } => (collective, spec),
+            JobExchange { kind: ExchangeKind::Collective(collective), .. } => (collective, spec),
             _ => (Collective::new(Kind::Broadcast), "direct"),
         };
         let (ranks, bytes) = (graph.ranks_of(&exchange), exchange.bytes);
@@ -113,10 +115,10 @@ fn schedules(graph: &Graph, fabric: &Fabric, system: &System, spec: &str) -> Vec
     graph.exchanges.iter().copied().map(one).collect()
 }
 
-pub fn replayed(graph: &Graph, fabric: &Fabric, system: &System, spec: &str, fidelity: Fidelity) -> Result<Replay> {
+pub fn replayed(graph: &JobGraph, fabric: &Fabric, system: &System, spec: &str, fidelity: Fidelity) -> Result<Replay> {
     let schedules = schedules(graph, fabric, system, spec);
     let each: Vec<Option<&Proven>> = schedules.iter().map(Option::as_ref).collect();
-    run(graph, &each, Order::Priority, fabric, system, fidelity, &mut |_| true)
+    run(graph, &each, &OnFabric { fabric, system, fidelity, order: Order::Priority }, &mut |_| true)
 }
 
 fn setting(spec: &str, name: &str) -> (Fabric, System) {
@@ -138,7 +140,7 @@ fn bytes_by_hand() {
     let mut rank = rank.to_vec();
     rank[16] = (rank.len() - 17) as u8;
     let ChakraTrace { graph, untimed } = read(&[rank.clone(), rank]).unwrap();
-    assert_eq!((graph.nodes(), graph.exchanges.len(), graph.groups.len(), untimed), (4, 1, 1, 0));
+    assert_eq!((graph.operations().count(), graph.exchanges.len(), graph.groups.len(), untimed), (4, 1, 1, 0));
     assert_eq!((graph.exchanges[0].bytes, graph.names.clone()), (16_384, vec!["a".to_string(), "b".into()]));
     let (fabric, system) = setting("ring:2", "tto");
     let alone = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 16_384, "direct").unwrap();
@@ -273,8 +275,8 @@ fn operations_by_a_roofline() {
     reader.rank(&file[..]).unwrap();
     reader.rank(&other[..]).unwrap();
     let graph = reader.finish().unwrap().graph;
-    let time = |rank: usize| match graph.programs[rank].nodes[0].work {
-        Work::Compute { time_ps, .. } => time_ps,
+    let time = |rank: usize| match graph.ranks[rank].operations[0].kind {
+        OperationKind::Compute { time_ps, .. } => time_ps,
         _ => 0,
     };
     assert_eq!([time(0), time(1)], [2_000_000_000, 4_000_000_000]);
@@ -421,12 +423,6 @@ fn exchanges_that_move_nothing() {
     assert_eq!((replay.time_ps, replay.ranks[0].exposed_ps), (6_000_000, 2_000_000));
 }
 
-fn layer(times: [u64; 3], exchanges: [Option<(Kind, u64)>; 3]) -> Cost {
-    let exchanges = exchanges.map(|one| one.map(|(kind, bytes)| Exchange { kind, bytes }));
-    let times = Passes(times);
-    Cost { times, beside: times, exchanges: Passes(exchanges), bucket: None, consumer: None, stream: 0 }
-}
-
 #[test]
 fn plans_read_back() {
     plans_are_read_back("ring-bi");
@@ -438,30 +434,13 @@ fn plans_of_many_messages_read_back() {
     plans_are_read_back("direct");
 }
 
-/// By exchange of a plan, the schedules of its groups.
-fn schedules_of<'a>(plan: &Plan, graph: &Graph, built: &'a [Option<Proven>]) -> Vec<Vec<&'a Proven>> {
-    let of_exchange = |id: usize| {
-        let operation = plan.operations.iter().position(|one| one.work == training::Work::Exchange(id)).unwrap();
-        let number = |program: &Program| match program.nodes[operation].work {
-            Work::Exchange(number) => Some(number),
-            _ => None,
-        };
-        let mut numbers: Vec<u32> = graph.programs.iter().filter_map(number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        assert_eq!(graph.exchanges[numbers[0] as usize].bytes, plan.exchanges[id].bytes);
-        numbers.iter().filter_map(|&number| built[number as usize].as_ref()).collect()
-    };
-    (0..plan.exchanges.len()).map(of_exchange).collect()
-}
-
-/// A plan is read back from its traces as it was written, and takes as long, to the picosecond; in flits with one algorithm.
+/// An iteration is read back from its traces as it was written, if they can say it; what one rank does for all takes as long as
+/// when every rank does it, to the picosecond; in flits with one algorithm.
 fn plans_are_read_back(in_flits: &str) {
-    let gradients = |bytes| Some((Kind::AllReduce, bytes));
     let model = [
-        layer([500_001, 300_007, 200_003], [None, None, gradients(300_000)]),
-        layer([100_000, 50_000, 70_000], [None, None, gradients(400_000)]),
-        layer([10_000, 0, 5_000], [None, None, gradients(90_004)]),
+        Cost::of_gradients([500_001, 300_007, 200_003], 300_000),
+        Cost::of_gradients([100_000, 50_000, 70_000], 400_000),
+        Cost::of_gradients([10_000, 0, 5_000], 90_004),
     ];
     let mut divided = model;
     divided[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllReduce, bytes: 64_000 });
@@ -469,39 +448,60 @@ fn plans_are_read_back(in_flits: &str) {
     divided[1].exchanges.0[0] = Some(Exchange { kind: Kind::AllToAll, bytes: 16_384 });
     let mut streams = model;
     (streams[0].consumer, streams[0].stream) = (Some(2), 3);
+    let mut slower = model;
+    slower[0].beside = Passes([700_001, 400_007, 200_003]);
+    let policies = [(Overlap::None, 1, false), (Overlap::Layerwise, 1, true), (Overlap::Layerwise, 3, false)];
     for (name, spec) in [("tto", "ring-bi"), ("generic", "direct")] {
-        let (fabric, system) = setting("mesh:4x4", name);
+        let setting = setting("mesh:4x4", name);
         for (layers, parts) in [(&model, 1), (&divided, 4), (&streams, 1)] {
-            for (overlap, unroll, blocking) in
-                [(Overlap::None, 1, false), (Overlap::Layerwise, 1, true), (Overlap::Layerwise, 3, false)]
-            {
-                let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false, blocking };
-                let plan = Plan::iterations(layers, policy, 7_000, unroll).unwrap();
-                let graph = training::unfold(&plan, &["a", "b", "c"], 16, parts).unwrap();
+            for (overlap, unroll, blocking) in policies {
+                let policy = IterationPolicy { blocking, ..IterationPolicy::new(overlap, Bucket::Layer) };
+                let iteration = IterationGraph::new(layers, policy, 7_000, unroll).unwrap();
+                let graph = training::unfold(&iteration, &["a", "b", "c"], 16, parts).unwrap();
                 let files: Vec<Vec<u8>> = (0..16).map(|rank| chakra::write(&graph, rank).unwrap()).collect();
                 let again = read(&files).unwrap();
                 assert_eq!((&again.graph, again.untimed), (&graph, 0));
-                let built = schedules(&graph, &fabric, &system, spec);
-                let exchanges = schedules_of(&plan, &graph, &built);
-                let each: Vec<Option<&Proven>> = built.iter().map(Option::as_ref).collect();
-                for &(_, fidelity) in Fidelity::ALL {
-                    if fidelity == Fidelity::Flit && (unroll > 1 || spec != in_flits) {
-                        continue;
-                    }
-                    for order in [Order::Priority, Order::Lifo] {
-                        let shared =
-                            training::run_shared(&plan, &exchanges, order, &fabric, &system, fidelity, &mut |_| true);
-                        let (shared, replay) = (
-                            shared.unwrap(),
-                            run(&graph, &each, order, &fabric, &system, fidelity, &mut |_| true).unwrap(),
-                        );
-                        let what = format!("{spec}, {overlap:?}, {unroll}, {parts}, {fidelity:?}, {order:?}");
-                        assert_eq!(replay.time_ps, shared.time_ps, "{what}");
-                        assert_eq!(replay.ranks[0].compute_ps, shared.compute_ps(), "{what}");
-                        assert_eq!(replay.ranks[0].exposed_ps, shared.exposed_ps(), "{what}");
-                    }
-                }
+                one_rank_stands_for_all(&iteration, &graph, &setting, spec, unroll == 1 && spec == in_flits);
             }
+        }
+        // What no trace can say: parts that are waited for, and slower computation beside exchanges.
+        let policy = IterationPolicy::new(Overlap::Both, Bucket::Layer);
+        let iteration = IterationGraph::new(&slower, policy, 7_000, 2).unwrap();
+        let graph = training::unfold(&iteration, &["a", "b", "c"], 16, 1).unwrap();
+        one_rank_stands_for_all(&iteration, &graph, &setting, spec, false);
+    }
+}
+
+fn one_rank_stands_for_all(
+    iteration: &IterationGraph,
+    graph: &JobGraph,
+    (fabric, system): &(Fabric, System),
+    spec: &str,
+    in_flits: bool,
+) {
+    let built = schedules(graph, fabric, system, spec);
+    // The schedules of an exchange of the iteration are those of its groups.
+    let mut exchanges: Vec<Vec<&Proven>> = vec![Vec::new(); iteration.jobs.exchanges.len()];
+    for (number, (kind, _)) in iteration.operations().enumerate() {
+        let OperationKind::Exchange(id) = kind else { continue };
+        let numbers: BTreeSet<u32> = (graph.ranks.iter())
+            .map(|rank| match rank.operations[number].kind {
+                OperationKind::Exchange(number) => number,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        exchanges[id as usize].extend(numbers.iter().filter_map(|&number| built[number as usize].as_ref()));
+    }
+    let each: Vec<Option<&Proven>> = built.iter().map(Option::as_ref).collect();
+    for &(_, fidelity) in Fidelity::ALL.iter().filter(|(_, fidelity)| in_flits || *fidelity != Fidelity::Flit) {
+        for order in [Order::Priority, Order::Lifo] {
+            let on = OnFabric { fabric, system, fidelity, order };
+            let one = training::run_shared(iteration, &exchanges, &on, &mut |_| true).unwrap();
+            let all = run(graph, &each, &on, &mut |_| true).unwrap();
+            let rank = all.ranks[0];
+            let what = format!("{spec}, {} operations, {fidelity:?}, {order:?}", graph.operations().count());
+            assert_eq!(all.time_ps, one.time_ps, "{what}");
+            assert_eq!((rank.compute_ps, rank.exposed_ps), (one.compute_ps(), one.exposed_ps()), "{what}");
         }
     }
 }
@@ -538,13 +538,13 @@ fn schedules_as_traces() {
             .flat_map(|(id, transfer)| (0..schedule.chunks(transfer)).map(move |chunk| (id, chunk)))
             .collect();
         for exchange in &graph.exchanges {
-            let What::Message { from, to, tag } = exchange.what else { panic!() };
+            let ExchangeKind::Message { from, to, tag } = exchange.kind else { panic!() };
             let (id, chunk) = messages[tag as usize];
             let transfer = &schedule.transfers[id as usize];
             assert_eq!((from, to, exchange.bytes), (transfer.from, transfer.to, bytes(id, chunk)));
         }
-        let sums = graph.programs.iter().flat_map(|program| &program.nodes);
-        let sums = sums.filter(|node| matches!(node.work, Work::Compute { time_ps: 0, .. })).count() as u64;
+        let sums = graph.operations().filter(|one| matches!(one.kind, OperationKind::Compute { time_ps: 0, .. }));
+        let sums = sums.count() as u64;
         let reduces = schedule.transfers.iter().filter(|transfer| transfer.op == Op::Reduce);
         assert_eq!(sums, reduces.map(|transfer| schedule.chunks(transfer)).sum::<u64>());
         let replay = replayed(&graph, &fabric, &system, "ring", Fidelity::AlphaBeta).unwrap();
@@ -568,18 +568,18 @@ fn schedules_that_no_trace_can_say() {
 }
 
 #[test]
-fn plans_that_no_trace_can_say() {
-    let gradients = Some((Kind::AllReduce, 300));
-    let mut costs = [layer([10, 10, 10], [None, None, gradients]), layer([10, 10, 10], [None, None, gradients])];
-    let unfold = |costs: &[Cost], overlap| {
-        let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false, blocking: false };
-        training::unfold(&Plan::iteration(costs, policy, 0).unwrap(), &["a", "b"], 4, 1)
+fn iterations_that_no_trace_can_say() {
+    let mut costs = [Cost::of_gradients([10, 10, 10], 300); 2];
+    let written = |costs: &[Cost], overlap| {
+        let iteration = IterationGraph::new(costs, IterationPolicy::new(overlap, Bucket::Layer), 0, 1).unwrap();
+        let error = chakra::write(&training::unfold(&iteration, &["a", "b"], 4, 1).unwrap(), 0).unwrap_err();
+        assert_eq!(error.code, Code::NotApplicable);
+        error.message
     };
-    assert!(unfold(&costs, Overlap::Chained).unwrap_err().message.contains("a part of an exchange"));
+    assert!(written(&costs, Overlap::Chained).contains("a part of an exchange"));
     costs[0].beside = Passes([11, 10, 10]);
-    assert!(unfold(&costs, Overlap::Layerwise).unwrap_err().message.contains("slow computation down"));
-    costs[0] = layer([10, 10, 10], [Some((Kind::AllGather, 10)), None, gradients]);
-    let graph = unfold(&costs, Overlap::Layerwise).unwrap();
-    let error = chakra::write(&graph, 0).unwrap_err();
-    assert!(error.code == Code::NotApplicable && error.message.contains("parts of different sizes"), "{error}");
+    assert!(written(&costs, Overlap::Layerwise).contains("slow computation down"));
+    costs[0].beside = costs[0].times;
+    costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllGather, bytes: 10 });
+    assert!(written(&costs, Overlap::Layerwise).contains("parts of different sizes"));
 }

@@ -1,21 +1,15 @@
 //! Training: an iteration as a graph of computations and exchanges, its time, and that of an epoch.
 //!
-//! `layer times + overlap policy --plan--> operations --timeline (on a network)--> iteration --> epoch`
+//! `layer times + overlap policy --iteration graph--> time line (on a transport) --> where the time went --> epoch`
 
 mod epoch;
 mod gradient_queue;
-mod network;
-mod plan;
-mod rails;
-mod shared;
-mod timeline;
+mod iteration;
+mod times;
 mod unfold;
 
 pub use epoch::iterations;
 pub use gradient_queue::GradientQueue;
-pub use network::{Event, Network, Serial};
-pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Policy, Sizes, Work};
-pub use rails::{Carriage, Groups, Rails};
-pub use shared::run_shared;
-pub use timeline::{Iteration, Span, run};
+pub use iteration::{Bucket, Cost, DATA, IterationGraph, IterationPolicy, Label, MODEL, Overlap, Sizes};
+pub use times::{Iteration, run, run_shared};
 pub use unfold::unfold;

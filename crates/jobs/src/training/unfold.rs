@@ -1,132 +1,103 @@
-//! A plan as what each rank does, for those who run ranks and not iterations.
+//! An iteration as what each rank does, for those who run ranks and not iterations.
 
-use super::plan::{Plan, Work};
-use crate::replay::{self, Exchange, Graph, Group, Lane, What};
+use super::iteration::{DATA, IterationGraph};
+use crate::graph::{
+    JobExchange, JobGraph, MAX_DEPENDENCIES, MAX_OPERATIONS, OperationKind, RankGraph, RankGroup, Resource,
+};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::interruptible;
-use antiphon_model::collective::Collective;
-use antiphon_model::workload::Pass;
 use std::collections::{BTreeMap, HashMap};
 
-/// What each of `ranks` ranks does in a plan of layers with `names` that are divided over `divided` neighbours: what
-/// passes exchange goes on among these, gradients among the ranks with the same part. The aggregation is a node at the end.
-/// O(ranks * operations).
+/// What each of `ranks` ranks does in an iteration of layers with `names` that are divided over `divided` neighbours. Streams
+/// keep their order by dependencies, and the aggregation is an operation at the end. O(ranks * operations).
 ///
 /// # Errors
-/// [`Code::NotApplicable`] for plans in which layers wait for a part of an exchange, or computation takes longer beside
-/// exchanges; neither can be said node by node. [`Code::TooLarge`].
+/// [`Code::TooLarge`].
 ///
 /// # Panics
 /// If `divided` is no divisor of `ranks`.
-pub fn unfold(plan: &Plan, names: &[&str], ranks: u32, divided: u32) -> Result<Graph> {
+pub fn unfold(iteration: &IterationGraph, names: &[&str], ranks: u32, divided: u32) -> Result<JobGraph> {
     assert!(divided > 0 && ranks.is_multiple_of(divided), "{divided} of {ranks}");
-    let refuse = |what: &str| Err(Error::new(Code::NotApplicable, what));
-    if plan.parts.iter().any(|parts| !parts.is_empty()) {
-        return refuse(
-            "a trace cannot say that a layer waits for a part of an exchange; use overlap none or layerwise",
-        );
-    }
-    let slower = |work| matches!(work, Work::Compute { time_ps, beside_ps, .. } if time_ps != beside_ps);
-    if plan.operations.iter().any(|operation| slower(operation.work)) {
-        return refuse(
-            "a trace cannot say that exchanges slow computation down; use contention static or endpoint ideal",
-        );
-    }
-    let waits: usize = plan.operations.iter().map(|operation| operation.after.len() + 1).sum();
-    let (nodes, dependencies) = (ranks as usize * (plan.operations.len() + 1), ranks as usize * 2 * waits);
-    if nodes > replay::MAX_NODES || dependencies > replay::MAX_DEPENDENCIES {
-        let what =
-            format!("{ranks} traces of {} nodes (at most {} together)", plan.operations.len(), replay::MAX_NODES);
+    let RankGraph { operations, after } = &iteration.jobs.ranks[0];
+    let (nodes, waits) = (ranks as usize * (operations.len() + 1), after.len() + operations.len());
+    if nodes > MAX_OPERATIONS || ranks as usize * 2 * waits > MAX_DEPENDENCIES {
+        let what = format!("{ranks} traces of {} nodes (at most {MAX_OPERATIONS} together)", operations.len());
         return Err(Error::new(Code::TooLarge, what));
     }
-    let mut graph = Graph::new(ranks);
-    let named = name_all(&mut graph, plan, names);
-    let mut groups: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-    let mut exchanges: BTreeMap<(u32, usize), u32> = BTreeMap::new();
+    let mut graph = JobGraph::new(ranks);
+    let mut one = in_order(iteration);
+    name(&mut one, &mut graph, iteration, names);
+    let mut groups: HashMap<(bool, u32), u32> = HashMap::new();
+    let mut exchanges: HashMap<(u32, u32), u32> = HashMap::new();
     for rank in 0..ranks {
-        let mut program = replay::Program::default();
-        let mut last: BTreeMap<u8, u32> = BTreeMap::new();
-        for ((node, operation), &name) in (0..).zip(interruptible(&plan.operations)).zip(&named) {
-            let mut after: Vec<u32> = operation.after.iter().map(|&other| other as u32).collect();
-            let work = match operation.work {
-                Work::Compute { time_ps, stream, .. } => {
-                    // Streams keep the order of the plan.
-                    after.extend(last.insert(stream, node));
-                    replay::Work::Compute { time_ps, lane: Lane::Stream(stream.into()) }
-                }
-                Work::Exchange(id) => {
-                    let group = match (divided, operation.pass) {
-                        (1, _) => 0,
-                        (_, Pass::WeightGradient) => {
-                            let part = rank % divided;
-                            group(&mut graph, &mut groups, (1, part), (part..ranks).step_by(divided as usize))
-                        }
-                        _ => {
-                            let first = rank - rank % divided;
-                            group(&mut graph, &mut groups, (0, first), first..first + divided)
-                        }
-                    };
-                    let exchange = &plan.exchanges[id];
-                    let what = What::Collective(Collective::new(exchange.kind));
-                    let number = *exchanges.entry((group, id)).or_insert_with(|| {
-                        let (bytes, priority) = (exchange.bytes, plan.priorities[id]);
-                        graph.exchanges.push(Exchange { name, what, bytes, group, priority });
-                        graph.exchanges.len() as u32 - 1
-                    });
-                    replay::Work::Exchange(number)
-                }
-                Work::Arrival(_) => replay::Work::Nothing,
+        let mut own = one.clone();
+        for operation in interruptible(&mut own.operations) {
+            let (OperationKind::Exchange(id) | OperationKind::Arrival { exchange: id, .. }) = &mut operation.kind
+            else {
+                continue;
             };
-            after.sort_unstable();
-            after.dedup();
-            program.push(name, work, &after);
+            let exchange = iteration.jobs.exchanges[*id as usize];
+            let (data, part, first) = (exchange.group == DATA, rank % divided, rank - rank % divided);
+            let (shared, members) = if data { (part, part..ranks) } else { (first, first..first + divided) };
+            let group = if divided == 1 {
+                0
+            } else {
+                *groups.entry((data, shared)).or_insert_with(|| {
+                    let (name, step) = (graph.groups.len().to_string(), if data { divided as usize } else { 1 });
+                    graph.groups.push(RankGroup { name, ranks: members.step_by(step).collect() });
+                    graph.groups.len() as u32 - 1
+                })
+            };
+            *id = *exchanges.entry((group, *id)).or_insert_with(|| {
+                graph.exchanges.push(JobExchange { name: operation.name, group, ..exchange });
+                graph.exchanges.len() as u32 - 1
+            });
         }
-        if plan.aggregation > 0 {
-            let mut awaited = vec![false; program.nodes.len()];
-            program.after.iter().for_each(|&other| awaited[other as usize] = true);
-            let ends: Vec<u32> = (0..awaited.len() as u32).filter(|&node| !awaited[node as usize]).collect();
-            let work = replay::Work::Compute { time_ps: plan.aggregation, lane: Lane::Stream(0) };
-            program.push(named[plan.operations.len()], work, &ends);
-        }
-        graph.programs[rank as usize] = program;
+        graph.ranks[rank as usize] = own;
     }
     graph.check()?;
     Ok(graph)
 }
 
-/// Names operations, and then the aggregation; returns the number of each name.
-fn name_all(graph: &mut Graph, plan: &Plan, layers: &[&str]) -> Vec<u32> {
-    let layer = |at: usize| layers.get(at).copied().unwrap_or("layer");
-    let of = plan.operations.iter().map(|operation| {
-        let (first, last) = operation.layers;
-        let of = if first == last { layer(first).into() } else { format!("{} to {}", layer(first), layer(last)) };
-        let what = match operation.work {
-            Work::Exchange(id) => format!(" {}", plan.exchanges[id].kind.name()),
-            Work::Compute { .. } | Work::Arrival(_) => String::new(),
-        };
-        format!("{of} {}{what}", operation.pass.name())
-    });
-    let mut known = HashMap::new();
-    let aggregation = (plan.aggregation > 0).then(|| "aggregation".to_string());
-    let number = |name: String| {
-        *known.entry(name).or_insert_with_key(|name| {
-            graph.names.push(name.clone());
-            graph.names.len() as u32 - 1
-        })
-    };
-    of.chain(aggregation).map(number).collect()
+/// What one rank does, its streams kept in order by dependencies, and the aggregation after all that nothing waits for.
+fn in_order(iteration: &IterationGraph) -> RankGraph {
+    let (of, mut one) = (&iteration.jobs.ranks[0], RankGraph::default());
+    let mut last = BTreeMap::new();
+    for (number, operation) in (0..).zip(interruptible(&of.operations)) {
+        let mut after = of.after(number).to_vec();
+        if let OperationKind::Compute { resource, .. } = operation.kind {
+            after.extend(last.insert(resource, number));
+        }
+        after.sort_unstable();
+        after.dedup();
+        one.push(0, operation.kind, &after);
+    }
+    if iteration.aggregation > 0 {
+        let mut awaited = vec![false; one.operations.len()];
+        one.after.iter().for_each(|&other| awaited[other as usize] = true);
+        let ends: Vec<u32> = (0..awaited.len() as u32).filter(|&number| !awaited[number as usize]).collect();
+        one.push(0, OperationKind::compute(iteration.aggregation, Resource::Stream(0)), &ends);
+    }
+    one
 }
 
-/// The number of a group, by what its ranks share.
-fn group(
-    graph: &mut Graph,
-    known: &mut BTreeMap<(u32, u32), u32>,
-    shared: (u32, u32),
-    ranks: impl Iterator<Item = u32>,
-) -> u32 {
-    *known.entry(shared).or_insert_with(|| {
-        let number = graph.groups.len() as u32;
-        graph.groups.push(Group { name: number.to_string(), ranks: ranks.collect() });
-        number
-    })
+/// Names operations by layers, and the aggregation.
+fn name(one: &mut RankGraph, graph: &mut JobGraph, iteration: &IterationGraph, layers: &[&str]) {
+    let layer = |at: usize| layers.get(at).copied().unwrap_or("layer");
+    let mut known = HashMap::new();
+    for (number, operation) in one.operations.iter_mut().enumerate() {
+        let name = iteration.labels.get(number).map_or("aggregation".into(), |label| {
+            let (first, last) = label.layers;
+            let of = if first == last { layer(first).into() } else { format!("{} to {}", layer(first), layer(last)) };
+            let what = match operation.kind {
+                OperationKind::Exchange(id) => format!(" {}", iteration.jobs.exchanges[id as usize].kind.name()),
+                _ => String::new(),
+            };
+            format!("{of} {}{what}", label.pass.name())
+        });
+        operation.name = *known.entry(name).or_insert_with_key(|name| {
+            graph.names.push(name.clone());
+            graph.names.len() as u32 - 1
+        });
+    }
 }

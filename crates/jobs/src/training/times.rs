@@ -1,23 +1,14 @@
-//! Runs the operations of an iteration: streams of computations, one network.
+//! Where the time of an iteration went.
 
-use super::network::{Event, Network};
-use super::plan::{Operation, Plan, Work};
+use super::iteration::IterationGraph;
+use crate::graph::OperationKind;
+use crate::timeline::{self, OperationTimes, TimeLine, covered};
+use crate::transport::{OnFabric, Transport};
 use antiphon_base::error::Result;
 use antiphon_base::units::Picos;
-use antiphon_base::watch::interruptible;
 use antiphon_model::workload::Pass;
-use std::collections::{BTreeMap, VecDeque};
-
-/// When an operation ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
-    /// All it waits for had finished.
-    pub ready_ps: Picos,
-    /// It started.
-    pub start_ps: Picos,
-    /// It finished.
-    pub finish_ps: Picos,
-}
+use antiphon_proof::Proven;
+use antiphon_sim::Progress;
 
 /// The time of one iteration, and where it went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +29,8 @@ pub struct Iteration {
     pub turnaround_ps: Picos,
     /// Time later layers of the forward pass waited for theirs (C-Cube's bubbles).
     pub bubbles_ps: Picos,
-    /// When each operation ran.
-    pub spans: Vec<Span>,
+    /// When each operation was done.
+    pub operations: Vec<OperationTimes>,
 }
 
 impl Iteration {
@@ -59,244 +50,132 @@ impl Iteration {
     }
 }
 
-/// Runs `plan` on `network`, whose exchanges have the plan's numbers. Computations of a stream run one at a time
-/// in their order, each after what it waits for; exchanges go to the network as they become ready,
-/// those of one moment in the plan's order. Where no stream computes, the wait counts for the computation that ends it.
-/// O(operations (streams + log operations)).
+/// Runs an iteration on a transport, whose exchanges have the graph's numbers. Where no stream computes, the wait counts for the
+/// computation that ends it.
 ///
 /// # Errors
-/// As [`Network::step`] and [`Network::finish`].
-pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
-    let operations = &plan.operations;
-    let mut spans = vec![Span::default(); operations.len()];
-    let mut missing: Vec<usize> = operations.iter().map(|operation| operation.after.len()).collect();
-    let mut waiters: Vec<Vec<usize>> = vec![Vec::new(); operations.len()];
-    let mut exchanges = vec![0; plan.exchanges.len()];
-    let mut arrivals = vec![VecDeque::new(); plan.exchanges.len()];
-    let mut streams: BTreeMap<u8, Stream> = BTreeMap::new();
-    for (index, operation) in operations.iter().enumerate() {
-        operation.after.iter().for_each(|&other| waiters[other].push(index));
-        match operation.work {
-            Work::Exchange(id) => exchanges[id] = index,
-            Work::Arrival(id) => arrivals[id].push_back(index),
-            Work::Compute { time_ps, beside_ps, stream } => {
-                let stream: &mut Stream = streams.entry(stream).or_default();
-                stream.waiting.push_back(Computation { index, time_ps, beside_ps, left: 0, since: 0, end: 0 });
-            }
-        }
-    }
-    let mut streams: Vec<Stream> = streams.into_values().collect();
-    // Since when no stream computes; exchanges under way.
-    let (mut idle_since, mut now, mut under_way) = (0, 0, 0u32);
-    // Whether each operation became ready by an arrival; time the computation waited for others, for the first
-    // arrival, and for later ones.
-    let mut by_arrival = vec![false; operations.len()];
-    let (mut exposed_model_ps, mut turnaround_ps, mut bubbles_ps) = (0, None, 0);
-    let mut last = None;
-    for _ in interruptible(0u64..) {
-        // Start what is next in every stream and ready.
-        for stream in 0..streams.len() {
-            let Some(index) = streams[stream].startable(&missing) else { continue };
-            let idle = streams.iter().all(|stream| stream.computing.is_none());
-            let waited = if idle { now - idle_since } else { 0 };
-            match (by_arrival[index], turnaround_ps) {
-                (false, _) => exposed_model_ps += waited,
-                (true, None) => turnaround_ps = Some(waited),
-                (true, Some(_)) => bubbles_ps += waited,
-            }
-            spans[index].start_ps = now;
-            streams[stream].start(now, under_way > 0);
-        }
-        // The earlier of a computation's end and what happens on the network; the computation at one moment.
-        let earliest = (0..streams.len()).filter_map(|stream| Some((streams[stream].ends()?, stream))).min();
-        let finished = match (earliest, network.next()) {
-            (Some(((end, index), stream)), event) if event.is_none_or(|time| end <= time) => {
-                (now, idle_since, streams[stream].computing) = (end, end, None);
-                index
-            }
-            (_, Some(time)) => {
-                let until = earliest.map_or(Picos::MAX, |((end, _), _)| end);
-                let Some(event) = network.step(until)? else { continue };
-                now = time;
-                let (index, start) = match event {
-                    Event::Finished { exchange, start } => {
-                        under_way -= 1;
-                        if under_way == 0 {
-                            streams.iter_mut().for_each(|stream| stream.turn(now, false));
-                        }
-                        (exchanges[exchange], start)
-                    }
-                    Event::Arrived(id) => (arrivals[id].pop_front().expect("a part of the plan"), time),
-                };
-                spans[index].start_ps = start;
-                index
-            }
-            _ => break,
+/// As [`timeline::run`].
+pub fn run(graph: &IterationGraph, transport: &mut dyn Transport) -> Result<Iteration> {
+    timeline::run(&graph.jobs, transport).map(|line| Iteration::of(graph, line))
+}
+
+/// Runs an iteration whose exchange `i` is done by `schedules[i]`, each in its own group of ranks, in flight with all others
+/// that are ready.
+///
+/// # Errors
+/// As [`OnFabric::run`].
+///
+/// # Panics
+/// If there are not as many exchanges.
+pub fn run_shared(
+    graph: &IterationGraph,
+    schedules: &[Vec<&Proven>],
+    on: &OnFabric,
+    progress: &mut Progress,
+) -> Result<Iteration> {
+    let schedules: Vec<&[&Proven]> = schedules.iter().map(Vec::as_slice).collect();
+    let computing = graph.jobs.longest_ps() + graph.aggregation;
+    on.run(&graph.jobs, &schedules, computing, progress).map(|line| Iteration::of(graph, line))
+}
+
+impl Iteration {
+    /// Accounts for the time of an iteration's operations.
+    fn of(graph: &IterationGraph, line: TimeLine) -> Iteration {
+        let times = || graph.operations().zip(line.ranks[0].iter());
+        let computed = |of: fn(Pass) -> bool| {
+            let is_one = |(kind, pass)| matches!(kind, OperationKind::Compute { .. }) && of(pass);
+            let runs = times().filter(|((kind, label), _)| is_one((*kind, label.pass)));
+            covered(&mut runs.map(|(_, times)| (times.start_ps, times.finish_ps)).collect::<Vec<_>>())
         };
-        spans[finished].finish_ps = now;
-        last = Some(finished);
-        for &waiter in &waiters[finished] {
-            missing[waiter] -= 1;
-            if missing[waiter] == 0 {
-                spans[waiter].ready_ps = now;
-                by_arrival[waiter] = matches!(operations[finished].work, Work::Arrival(_));
-                if let Work::Exchange(id) = operations[waiter].work {
-                    under_way += 1;
-                    if under_way == 1 {
-                        streams.iter_mut().for_each(|stream| stream.turn(now, true));
-                    }
-                    network.submit(now, id)?;
-                }
-            }
+        let exchanges = times().filter(|((kind, _), _)| matches!(kind, OperationKind::Exchange(_)));
+        let forward_ps = computed(|pass| pass == Pass::Forward);
+        let [exposed_model_ps, turnaround_ps, bubbles_ps] = waits(graph, &line);
+        Iteration {
+            time_ps: line.time_ps() + graph.aggregation,
+            forward_ps,
+            backward_ps: computed(|_| true) - forward_ps,
+            aggregation_ps: graph.aggregation,
+            communication_ps: exchanges.map(|(_, times)| times.finish_ps - times.start_ps).sum(),
+            exposed_model_ps,
+            turnaround_ps,
+            bubbles_ps,
+            operations: line.ranks.into_iter().next().unwrap_or_default(),
         }
     }
-    network.finish()?;
+}
+
+/// Time the computation waited for exchanges between layers, for the first gradients of a forward pass, and for later ones.
+fn waits(graph: &IterationGraph, line: &TimeLine) -> [Picos; 3] {
+    let (operations, times) = (&graph.jobs.ranks[0].operations, &line.ranks[0]);
+    let computes = |number: &usize| matches!(operations[*number].kind, OperationKind::Compute { .. });
+    let mut computations: Vec<usize> = (0..operations.len()).filter(computes).collect();
+    computations.sort_unstable_by_key(|&number| times[number].turn);
+    let (mut until, mut model, mut turnaround, mut bubbles) = (0, 0, None, 0);
+    for number in computations {
+        let waited = times[number].start_ps.saturating_sub(until);
+        let last = operations.get(times[number].last as usize).map(|operation| operation.kind);
+        match (last, turnaround) {
+            (Some(OperationKind::Arrival { .. }), None) => turnaround = Some(waited),
+            (Some(OperationKind::Arrival { .. }), Some(_)) => bubbles += waited,
+            _ => model += waited,
+        }
+        until = until.max(times[number].finish_ps);
+    }
     // A chained iteration ends with the forward pass: what it exchanges last are no gradients.
-    let is_forward =
-        |index: usize| operations[index].pass == Pass::Forward && matches!(operations[index].work, Work::Exchange(_));
-    if last.is_some_and(is_forward) {
-        exposed_model_ps += now - idle_since;
+    if let Some((_, last)) = line.last
+        && matches!(operations[last as usize].kind, OperationKind::Exchange(_))
+        && graph.labels[last as usize].pass == Pass::Forward
+    {
+        model += line.time_ps() - until;
     }
-    let computed = |of: fn(Pass) -> bool| {
-        let computes = |operation: &Operation| matches!(operation.work, Work::Compute { .. }) && of(operation.pass);
-        let runs = operations.iter().zip(&spans).filter(|(operation, _)| computes(operation));
-        covered(runs.map(|(_, span)| (span.start_ps, span.finish_ps)).collect())
-    };
-    let forward_ps = computed(|pass| pass == Pass::Forward);
-    let length = |index: &usize| spans[*index].finish_ps - spans[*index].start_ps;
-    Ok(Iteration {
-        time_ps: now + plan.aggregation,
-        forward_ps,
-        backward_ps: computed(|_| true) - forward_ps,
-        aggregation_ps: plan.aggregation,
-        communication_ps: exchanges.iter().map(length).sum(),
-        exposed_model_ps,
-        turnaround_ps: turnaround_ps.unwrap_or(0),
-        bubbles_ps,
-        spans,
-    })
-}
-
-/// A computation, to be done or under way.
-#[derive(Clone, Copy)]
-struct Computation {
-    index: usize,
-    /// How long it takes alone, and while something is exchanged.
-    time_ps: Picos,
-    beside_ps: Picos,
-    /// Under way: what was left of `time_ps * beside_ps` at a time, and when it ends if nothing changes.
-    left: u128,
-    since: Picos,
-    end: Picos,
-}
-
-impl Computation {
-    /// What is done in a picosecond.
-    fn speed(&self, beside: bool) -> u128 {
-        u128::from(if beside { self.time_ps } else { self.beside_ps })
-    }
-
-    /// Goes on from `now` with what is left.
-    fn go_on(&mut self, now: Picos, beside: bool) {
-        self.since = now;
-        self.end = now + self.left.div_ceil(self.speed(beside).max(1)) as Picos;
-    }
-}
-
-/// Computations that run one at a time.
-#[derive(Default)]
-struct Stream {
-    /// Those that have not started.
-    waiting: VecDeque<Computation>,
-    /// The one that runs.
-    computing: Option<Computation>,
-}
-
-impl Stream {
-    /// The computation that can start.
-    fn startable(&self, missing: &[usize]) -> Option<usize> {
-        let &Computation { index, .. } = self.waiting.front()?;
-        (self.computing.is_none() && missing[index] == 0).then_some(index)
-    }
-
-    fn start(&mut self, now: Picos, beside: bool) {
-        self.computing = self.waiting.pop_front().map(|mut one| {
-            one.left = u128::from(one.time_ps) * u128::from(one.beside_ps);
-            one.go_on(now, beside);
-            one
-        });
-    }
-
-    /// When the one that runs ends, and its number.
-    fn ends(&self) -> Option<(Picos, usize)> {
-        self.computing.map(|one| (one.end, one.index))
-    }
-
-    /// From `now` on something is exchanged, or nothing any more.
-    fn turn(&mut self, now: Picos, beside: bool) {
-        if let Some(one) = &mut self.computing {
-            one.left = one.left.saturating_sub(u128::from(now - one.since) * one.speed(!beside));
-            one.go_on(now, beside);
-        }
-    }
-}
-
-/// Time that at least one of the intervals covers.
-fn covered(mut intervals: Vec<(Picos, Picos)>) -> Picos {
-    intervals.sort_unstable();
-    let (mut sum, mut until) = (0, 0);
-    for (start, end) in intervals {
-        sum += end.saturating_sub(start.max(until));
-        until = until.max(end);
-    }
-    sum
+    [model, turnaround.unwrap_or(0), bubbles]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::training::{Bucket, Cost, GradientQueue, Overlap, Policy, Serial};
+    use crate::graph::Resource;
+    use crate::training::{Bucket, Cost, GradientQueue, IterationPolicy, Overlap};
+    use crate::transport::Serial;
     use antiphon_model::collective::Kind;
     use antiphon_model::workload::{Exchange, Passes};
     use proptest::prelude::*;
 
     fn layer(times: [Picos; 3], bytes: u64, bucket: Option<u32>) -> Cost {
-        let gradients = (bytes > 0).then_some(Exchange { kind: Kind::AllReduce, bytes });
-        Cost {
-            times: Passes(times),
-            beside: Passes(times),
-            exchanges: Passes([None, None, gradients]),
-            bucket,
-            consumer: None,
-            stream: 0,
-        }
+        Cost { bucket, ..Cost::of_gradients(times, bytes) }
     }
 
     /// Every byte takes a picosecond.
-    fn iteration(costs: &[Cost], overlap: Overlap, bucket: Bucket, aggregation: Picos) -> (Plan, Iteration) {
-        let policy = Policy { overlap, bucket, recompute: false, blocking: false };
-        timed(costs, policy, aggregation)
+    fn iteration(costs: &[Cost], overlap: Overlap, bucket: Bucket, aggregation: Picos) -> (IterationGraph, Iteration) {
+        timed(costs, IterationPolicy::new(overlap, bucket), aggregation, 1)
     }
 
-    /// Runs a plan whose exchanges are complete at their end only.
-    fn run_at_once(plan: &Plan, times: &[Picos]) -> Iteration {
+    /// Runs iterations whose exchanges take a picosecond a byte, and are complete at their end only.
+    fn timed(costs: &[Cost], policy: IterationPolicy, aggregation: Picos, count: u32) -> (IterationGraph, Iteration) {
+        let graph = IterationGraph::new(costs, policy, aggregation, count).unwrap();
+        let times = bytes(&graph);
         let queue = |&time: &Picos| Some(GradientQueue::new([(0, 0, time)].into_iter()).unwrap());
-        let parts = plan.arrivals(&times.iter().map(queue).collect::<Vec<_>>()).unwrap();
-        run(plan, &mut Serial::new(plan, times, &parts)).unwrap()
+        let parts = graph.arrivals(&times.iter().map(queue).collect::<Vec<_>>()).unwrap();
+        let iteration = run(&graph, &mut Serial::new(&graph.jobs, &times, &parts)).unwrap();
+        (graph, iteration)
     }
 
-    fn timed(costs: &[Cost], policy: Policy, aggregation: Picos) -> (Plan, Iteration) {
-        let plan = Plan::iteration(costs, policy, aggregation).unwrap();
-        let times: Vec<Picos> = plan.exchanges.iter().map(|exchange| exchange.bytes).collect();
-        let iteration = run_at_once(&plan, &times);
-        (plan, iteration)
+    fn bytes(graph: &IterationGraph) -> Vec<u64> {
+        graph.jobs.exchanges.iter().map(|exchange| exchange.bytes).collect()
     }
 
-    /// Spans of the exchanges.
-    fn exchanged((plan, iteration): &(Plan, Iteration)) -> Vec<(Picos, Picos, Picos)> {
-        let spans = plan.operations.iter().zip(&iteration.spans);
-        let exchanges = spans.filter(|(operation, _)| matches!(operation.work, Work::Exchange(_)));
-        exchanges.map(|(_, span)| (span.ready_ps, span.start_ps, span.finish_ps)).collect()
+    /// When exchanges were ready, started and finished.
+    fn exchanged((graph, iteration): &(IterationGraph, Iteration)) -> Vec<(Picos, Picos, Picos)> {
+        let times = graph.operations().zip(&iteration.operations);
+        let exchanges = times.filter(|((kind, _), _)| matches!(kind, OperationKind::Exchange(_)));
+        exchanges.map(|(_, times)| (times.ready_ps, times.start_ps, times.finish_ps)).collect()
+    }
+
+    /// Layers of computations, and when they started and finished.
+    fn computed((graph, iteration): &(IterationGraph, Iteration)) -> Vec<(usize, Picos, Picos)> {
+        let times = graph.operations().zip(&iteration.operations);
+        let computations = times.filter(|((kind, _), _)| matches!(kind, OperationKind::Compute { .. }));
+        computations.map(|((_, label), times)| (label.layers.0, times.start_ps, times.finish_ps)).collect()
     }
 
     #[test]
@@ -317,10 +196,10 @@ mod tests {
         let run = |bytes| {
             let mut costs = [layer([10, 20, 0], 10, None), layer([10, 5, 5], bytes, None)];
             costs[0].beside = Passes([20, 40, 0]);
-            let (plan, timed) = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
-            let at =
-                plan.operations.iter().position(|one| one.layers.0 == 0 && one.pass == Pass::InputGradient).unwrap();
-            (timed.spans[at].start_ps, timed.spans[at].finish_ps, timed.time_ps)
+            let run = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
+            // Forward, layer 1 backward, layer 0's input gradient.
+            let (_, start, finish) = computed(&run)[4];
+            (start, finish, run.1.time_ps)
         };
         // Layer 1 is done at 30 and exchanges.
         assert_eq!(run(100), (30, 70, 140));
@@ -335,11 +214,7 @@ mod tests {
     #[test]
     fn iterations_follow_each_other() {
         let costs = [layer([10, 5, 5], 0, None), layer([20, 10, 10], 30, None)];
-        let run = |overlap, count| {
-            let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false, blocking: false };
-            let plan = Plan::iterations(&costs, policy, 7, count).unwrap();
-            run_at_once(&plan, &plan.exchanges.iter().map(|exchange| exchange.bytes).collect::<Vec<_>>())
-        };
+        let run = |overlap, count| timed(&costs, IterationPolicy::new(overlap, Bucket::Layer), 7, count).1;
         let one = run(Overlap::Layerwise, 1);
         assert_eq!(run(Overlap::Layerwise, 3).time_ps, 3 * one.time_ps);
         // Layer 1's gradients are there at 80, when layer 0 has computed again; the last at 150.
@@ -350,16 +225,15 @@ mod tests {
     #[test]
     fn chained_layers_start_as_their_gradients_arrive() {
         let costs = [layer([10, 5, 5], 40, None), layer([20, 10, 10], 0, None), layer([30, 15, 15], 120, None)];
-        let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false, blocking: false };
-        let plan = Plan::iteration(&costs, policy, 7).unwrap();
-        assert_eq!((plan.exchanges[0].bytes, plan.parts.clone()), (160, vec![vec![40, 160]]));
+        let graph = IterationGraph::new(&costs, IterationPolicy::new(Overlap::Chained, Bucket::Table), 7, 1).unwrap();
+        assert_eq!((bytes(&graph), graph.jobs.parts()[&0].clone()), (vec![160], vec![40, 160]));
         // Layer 0 has the first chunk, at 100; it and layer 1 compute until 130, the last chunk comes at 160.
         let queue = GradientQueue::new((0..4).map(|chunk| (0, chunk, 100 + 20 * chunk))).unwrap();
-        let parts = plan.arrivals(&[Some(queue)]).unwrap();
-        let run = run(&plan, &mut Serial::new(&plan, &[160], &parts)).unwrap();
+        let parts = graph.arrivals(&[Some(queue)]).unwrap();
+        let run = run(&graph, &mut Serial::new(&graph.jobs, &[160], &parts)).unwrap();
         assert_eq!((run.turnaround_ps, run.bubbles_ps, run.exposed_data_ps()), (100, 30, 130));
         assert_eq!((run.time_ps, run.exposed_model_ps, run.communication_ps), (130 + 60 + 60 + 7, 0, 160));
-        assert!(plan.arrivals(&[]).unwrap_err().message.contains("each chunk"));
+        assert!(graph.arrivals(&[]).unwrap_err().message.contains("each chunk"));
     }
 
     /// What the last forward pass exchanges is no gradient, though a chained iteration ends with it.
@@ -395,18 +269,14 @@ mod tests {
             layer([1, 1, 1], 2, Some(2)),
             layer([1, 1, 1], 1, None),
         ];
-        let bytes = |bucket| {
-            let policy = Policy { overlap: Overlap::Layerwise, bucket, recompute: false, blocking: false };
-            let plan = Plan::iteration(&costs, policy, 0).unwrap();
-            plan.exchanges.iter().map(|exchange| exchange.bytes).collect::<Vec<_>>()
-        };
+        let bytes = |bucket| bytes(&iteration(&costs, Overlap::Layerwise, bucket, 0).0);
         assert_eq!(bytes(Bucket::Table), [1, 6, 8]);
         assert_eq!(bytes(Bucket::Layer), [1, 2, 4, 8]);
         assert_eq!(bytes(Bucket::Bytes(3)), [3, 4, 8]);
         assert_eq!(bytes(Bucket::Bytes(1000)), [15]);
         let torn = [layer([1; 3], 1, Some(1)), layer([1; 3], 1, None), layer([1; 3], 1, Some(1))];
-        let policy = Policy { overlap: Overlap::Layerwise, bucket: Bucket::Table, recompute: false, blocking: false };
-        let error = Plan::iteration(&torn, policy, 0).unwrap_err();
+        let error =
+            IterationGraph::new(&torn, IterationPolicy::new(Overlap::Layerwise, Bucket::Table), 0, 1).unwrap_err();
         assert!(error.message.contains("bucket 1 do not adjoin"));
     }
 
@@ -414,8 +284,7 @@ mod tests {
     fn other_exchanges_of_weights_are_no_gradients() {
         let mut costs = [layer([1; 3], 10, None), layer([1; 3], 0, None), layer([1; 3], 10, None)];
         costs[1].exchanges.0[2] = Some(Exchange { kind: Kind::AllToAll, bytes: 1000 });
-        let (plan, _) = iteration(&costs, Overlap::Layerwise, Bucket::Bytes(100), 0);
-        assert_eq!(plan.exchanges.iter().map(|exchange| exchange.bytes).collect::<Vec<_>>(), [1000, 20]);
+        assert_eq!(bytes(&iteration(&costs, Overlap::Layerwise, Bucket::Bytes(100), 0).0), [1000, 20]);
         assert_eq!(costs.iter().map(Cost::gradient_bytes).sum::<u64>(), 20);
     }
 
@@ -426,13 +295,11 @@ mod tests {
         costs[1].exchanges.0[1] = Some(Exchange { kind: Kind::AllToAll, bytes: 25 });
         // After layer 0's forward pass; after layer 1's input gradient, behind its weight gradient unless that waits too.
         for (blocking, end, exposed) in [(false, 80, 20), (true, 90, 30)] {
-            let policy = Policy { overlap: Overlap::Layerwise, bucket: Bucket::Layer, recompute: false, blocking };
-            let run = timed(&costs, policy, 0);
+            let policy = IterationPolicy { blocking, ..IterationPolicy::new(Overlap::Layerwise, Bucket::Layer) };
+            let run = timed(&costs, policy, 0, 1);
             assert_eq!(exchanged(&run), [(10, 10, 15), (35, 35, 60)]);
             assert_eq!((run.1.time_ps, run.1.exposed_ps(), run.1.exposed_model_ps), (end, exposed, exposed));
-            let computed = run.0.operations.iter().zip(&run.1.spans);
-            let computed = computed.filter(|(operation, _)| matches!(operation.work, Work::Compute { .. }));
-            let starts: Vec<Picos> = computed.map(|(_, span)| span.start_ps).collect();
+            let starts: Vec<Picos> = computed(&run).into_iter().map(|(_, start, _)| start).collect();
             // Forward; layer 1 backward; layer 0 backward.
             assert_eq!(starts, [0, 15, 25, if blocking { 60 } else { 35 }, end - 20, end - 10]);
         }
@@ -459,15 +326,10 @@ mod tests {
         let mut costs = [layer([30, 10, 10], 7, None), layer([10, 10, 10], 9, None), layer([10, 10, 10], 0, None)];
         (costs[0].consumer, costs[0].stream) = (Some(2), 1);
         let run = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
-        let spans = |run: &(Plan, Iteration)| {
-            let of = run.0.operations.iter().zip(&run.1.spans);
-            let computed = of.filter(|(operation, _)| matches!(operation.work, Work::Compute { .. }));
-            computed.map(|(operation, span)| (operation.layers.0, span.start_ps, span.finish_ps)).collect::<Vec<_>>()
-        };
         // Layer 2 joins both at 30; backward, layer 0 needs its input gradient, and layer 1 follows in the same stream.
         let forward = [(0, 0, 30), (1, 0, 10), (2, 30, 40)];
         let backward = [(2, 40, 50), (2, 50, 60), (1, 60, 70), (1, 70, 80), (0, 50, 60), (0, 60, 70)];
-        assert_eq!(spans(&run), [forward.as_slice(), &backward].concat());
+        assert_eq!(computed(&run), [forward.as_slice(), &backward].concat());
         assert_eq!(exchanged(&run), [(80, 80, 89), (70, 70, 77)]);
         assert_eq!((run.1.forward_ps, run.1.backward_ps, run.1.exposed_data_ps()), (40, 40, 9));
         // One bucket waits for the gradients of both streams.
@@ -483,8 +345,8 @@ mod tests {
     fn recomputation_repeats_the_forward_pass_and_its_exchanges() {
         let mut costs = [layer([10, 1, 1], 0, None), layer([20, 1, 1], 0, None)];
         costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllReduce, bytes: 3 });
-        let policy = Policy { overlap: Overlap::None, bucket: Bucket::Table, recompute: true, blocking: false };
-        let (_, run) = timed(&costs, policy, 0);
+        let policy = IterationPolicy { recompute: true, ..IterationPolicy::new(Overlap::None, Bucket::Table) };
+        let (_, run) = timed(&costs, policy, 0, 1);
         assert_eq!((run.forward_ps, run.backward_ps, run.exposed_model_ps, run.time_ps), (60, 4, 6, 70));
     }
 
@@ -531,22 +393,22 @@ mod tests {
                 (cost.exchanges.0[0], cost.exchanges.0[1]) = (exchange, exchange);
             }
             let overlap = [Overlap::None, Overlap::Layerwise, Overlap::Chained, Overlap::Both][policy.0];
-            let policy = Policy { overlap, bucket: Bucket::Layer, recompute: policy.1, blocking: policy.2 };
-            let (plan, run) = timed(&costs, policy, 0);
-            let spans: Vec<(&Operation, Span)> = plan.operations.iter().zip(run.spans.iter().copied()).collect();
+            let policy = IterationPolicy { overlap, bucket: Bucket::Layer, recompute: policy.1, blocking: policy.2 };
+            let (graph, run) = timed(&costs, policy, 0, 1);
             let mut free = [0; 3];
-            for (operation, span) in &spans {
-                prop_assert!(operation.after.iter().all(|&other| spans[other].1.finish_ps <= span.start_ps));
-                let Work::Compute { time_ps, stream, .. } = operation.work else { continue };
-                prop_assert!(free[stream as usize] <= span.start_ps);
-                prop_assert_eq!(span.finish_ps, span.start_ps + time_ps);
-                free[stream as usize] = span.finish_ps;
+            for (number, ((kind, _), times)) in (0..).zip(graph.operations().zip(&run.operations)) {
+                let after = graph.jobs.ranks[0].after(number);
+                prop_assert!(after.iter().all(|&other| run.operations[other as usize].finish_ps <= times.start_ps));
+                let OperationKind::Compute { time_ps, resource: Resource::Stream(stream), .. } = kind else { continue };
+                prop_assert!(free[stream as usize] <= times.start_ps);
+                prop_assert_eq!(times.finish_ps, times.start_ps + time_ps);
+                free[stream as usize] = times.finish_ps;
             }
-            // The last computation of each layer in a pass (a forward pass may be repeated), and its first.
+            // Computations of a layer in a pass; a forward pass may be repeated.
             let of = |layer: usize, pass: Pass| {
-                spans.iter().filter(move |(operation, _)| {
-                    matches!(operation.work, Work::Compute { .. }) && (operation.layers.0, operation.pass) == (layer, pass)
-                }).map(|(_, span)| *span)
+                graph.operations().zip(&run.operations).filter(move |((kind, label), _)| {
+                    matches!(kind, OperationKind::Compute { .. }) && (label.layers.0, label.pass) == (layer, pass)
+                }).map(|(_, times)| *times)
             };
             for (index, cost) in costs.iter().enumerate() {
                 let consumer = cost.consumer.map_or(index + 1, |consumer| consumer as usize);
@@ -577,10 +439,9 @@ mod tests {
             let complete: Vec<Picos> = times.iter().scan(0, |sum, time| { *sum += time; Some(*sum) }).collect();
             let (count, last) = (complete.len() as u64, complete[complete.len() - 1]);
             let chained = |queue: GradientQueue| {
-                let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false, blocking: false };
-                let plan = Plan::iteration(&costs, policy, 0).unwrap();
-                let parts = plan.arrivals(&[Some(queue)]).unwrap();
-                run(&plan, &mut Serial::new(&plan, &[last], &parts)).unwrap()
+                let graph = IterationGraph::new(&costs, IterationPolicy::new(Overlap::Chained, Bucket::Table), 0, 1).unwrap();
+                let parts = graph.arrivals(&[Some(queue)]).unwrap();
+                run(&graph, &mut Serial::new(&graph.jobs, &[last], &parts)).unwrap()
             };
             let whole: u64 = costs.iter().map(Cost::gradient_bytes).sum();
             let (mut done, mut part) = (0, 0);

@@ -1,10 +1,11 @@
 //! An iteration of data-parallel training as a graph of operations, by overlap policy.
 
 use super::gradient_queue::GradientQueue;
+use crate::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind, RankGroup, Resource};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::{Bytes, MAX_BYTES, Picos, parse_bytes};
-use antiphon_model::collective::Kind;
+use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 use std::collections::BTreeMap;
 
@@ -71,7 +72,7 @@ impl Bucket {
 
 /// How an iteration is arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub struct IterationPolicy {
     /// How gradients' AllReduce overlaps with computation.
     pub overlap: Overlap,
     /// Which layers' gradients are reduced together.
@@ -82,6 +83,13 @@ pub struct Policy {
     /// Whether a layer's weight gradient waits for the exchange of its input's gradient, as in ASTRA-sim; otherwise
     /// only the layer before does.
     pub blocking: bool,
+}
+
+impl IterationPolicy {
+    /// A policy without recomputation, in which only the layer before waits for what is exchanged.
+    pub fn new(overlap: Overlap, bucket: Bucket) -> Self {
+        IterationPolicy { overlap, bucket, recompute: false, blocking: false }
+    }
 }
 
 /// What is needed to know the sizes of exchanges.
@@ -113,6 +121,13 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// A layer that takes as long beside exchanges, of which only gradients are exchanged.
+    pub fn of_gradients(times: [Picos; 3], bytes: Bytes) -> Self {
+        let gradients = (bytes > 0).then_some(Exchange { kind: Kind::AllReduce, bytes });
+        let (times, exchanges) = (Passes(times), Passes([None, None, gradients]));
+        Cost { times, beside: times, exchanges, bucket: None, consumer: None, stream: 0 }
+    }
+
     /// Bytes of gradients that are reduced among all copies of the layer.
     pub fn gradient_bytes(&self) -> Bytes {
         match self.exchanges[Pass::WeightGradient] {
@@ -163,103 +178,67 @@ impl Cost {
     }
 }
 
-/// What an operation does.
+/// What an operation of an iteration is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
-    /// Every rank computes for a time.
-    Compute {
-        /// How long.
-        time_ps: Picos,
-        /// How long while something is exchanged.
-        beside_ps: Picos,
-        /// The stream it is in.
-        stream: u8,
-    },
-    /// The ranks exchange; the number of [`Plan::exchanges`].
-    Exchange(usize),
-    /// A part of an exchange, the next of [`Plan::parts`], is complete at every rank.
-    Arrival(usize),
+pub struct Label {
+    /// First and last layer.
+    pub layers: (usize, usize),
+    /// The pass.
+    pub pass: Pass,
 }
 
-/// A node of the graph. Computations of one stream run one at a time in the order of the list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operation {
-    /// What it does.
-    pub work: Work,
-    /// First and last layer it is for.
-    pub layers: (usize, usize),
-    /// Pass it belongs to.
-    pub pass: Pass,
-    /// Earlier operations that must have finished; none for arrivals, which come from the network.
-    pub after: Vec<usize>,
-}
+/// The group of ranks that hold the same part of the model, in [`IterationGraph::jobs`].
+pub const DATA: u32 = 0;
+/// The group of ranks that a layer is divided over.
+pub const MODEL: u32 = 1;
 
 /// One iteration: from the start of a forward pass to the end of the exchanges or, where these go on behind the
 /// next forward pass, from the start of a backward pass to the end of that.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Plan {
-    /// Operations; `after` names earlier ones only.
-    pub operations: Vec<Operation>,
-    /// What [`Work::Exchange`] exchanges.
-    pub exchanges: Vec<Exchange>,
-    /// For every exchange, the first bytes of its buffer that are waited for, in ascending order.
-    pub parts: Vec<Vec<Bytes>>,
-    /// For every exchange its priority: of those that wait, the lowest goes first.
-    pub priorities: Vec<u32>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IterationGraph {
+    /// What one rank does for all; its resources are streams, and all exchanges collectives of [`DATA`] or [`MODEL`].
+    pub jobs: JobGraph,
+    /// What each operation is for.
+    pub labels: Vec<Label>,
     /// Time of the local aggregation, after everything else, as in the TTO artifact's overlap (Fig. 11).
     pub aggregation: Picos,
 }
 
-impl Plan {
-    /// The exchanges, each with the pass it follows.
-    pub fn exchanges_with_passes(&self) -> Vec<(Exchange, Pass)> {
-        let pass = |operation: &Operation| match operation.work {
-            Work::Exchange(id) => Some((self.exchanges[id], operation.pass)),
-            Work::Compute { .. } | Work::Arrival(_) => None,
-        };
-        self.operations.iter().filter_map(pass).collect()
+impl IterationGraph {
+    /// Operations with what they are for.
+    pub fn operations(&self) -> impl Iterator<Item = (OperationKind, Label)> + Clone {
+        self.jobs.operations().map(|operation| operation.kind).zip(self.labels.iter().copied())
     }
 
-    /// When the parts of every exchange have arrived, as [`Serial`](super::Serial) needs it.
+    /// When the parts of every exchange have arrived, as [`Serial`](crate::transport::Serial) needs it.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] where parts are waited for and the queue is not known.
     pub fn arrivals(&self, queues: &[Option<GradientQueue>]) -> Result<Vec<Vec<Picos>>> {
-        let exchanges = self.exchanges.iter().zip(&self.parts).enumerate();
-        let of = |(id, (exchange, parts)): (usize, (&Exchange, &Vec<Bytes>))| {
-            let Some(queue) = queues.get(id).and_then(Option::as_ref) else {
-                if parts.is_empty() {
-                    return Ok(Vec::new());
-                }
+        let mut arrivals = vec![Vec::new(); self.jobs.exchanges.len()];
+        for (id, parts) in self.jobs.parts() {
+            let Some(queue) = queues.get(id as usize).and_then(Option::as_ref) else {
                 let what = "a chained forward pass needs to know when each chunk of the AllReduce is complete";
                 return Err(Error::new(Code::NotApplicable, what));
             };
-            Ok(parts.iter().map(|&part| queue.ready(part, exchange.bytes)).collect())
-        };
-        exchanges.map(of).collect()
+            let bytes = self.jobs.exchanges[id as usize].bytes;
+            arrivals[id as usize] = parts.into_iter().map(|part| queue.ready(part, bytes)).collect();
+        }
+        Ok(arrivals)
     }
 
-    /// The iteration of one rank: forward pass, backward pass from the last layer (input gradient,
+    /// Iterations of one rank, one behind the other: forward pass, backward pass from the last layer (input gradient,
     /// then weight gradient), AllReduce of the gradients by policy, and `aggregation`, the time a rank
     /// takes to add up the gradients of its own PEs, at the end. What a layer exchanges after its forward
     /// pass is waited for by the next layer, or by its consumer; what it exchanges in the backward pass is
     /// ready after its own input gradient, and waited for by the layer before, while its own weight gradient goes
     /// on; or after its consumer's, and waited for by itself. Streams wait for each other only where one computes what
-    /// the other needs. Where the forward pass waits for gradients, the iteration begins with the backward pass.
-    /// O(layers).
+    /// the other needs. An iteration waits for all exchanges of the one before or, where layers wait for their own gradients,
+    /// for those; a single one of these begins with the backward pass. O(layers).
     ///
     /// # Errors
     /// [`Code::BadFile`] if layers of one bucket of the table do not adjoin.
-    pub fn iteration(costs: &[Cost], policy: Policy, aggregation: Picos) -> Result<Plan> {
-        Plan::iterations(costs, policy, aggregation, 1)
-    }
-
-    /// Several iterations, one behind the other, each from the start of its forward pass. It waits for all exchanges of
-    /// the one before or, where layers wait for their own gradients, for those.
-    ///
-    /// # Errors
-    /// As [`Plan::iteration`].
-    pub fn iterations(costs: &[Cost], policy: Policy, aggregation: Picos, count: u32) -> Result<Plan> {
+    pub fn new(costs: &[Cost], policy: IterationPolicy, aggregation: Picos, count: u32) -> Result<IterationGraph> {
         let ends = if policy.overlap.in_buckets() { Some(bucket_ends(costs, policy.bucket)?) } else { None };
         let mut producers = vec![Vec::new(); costs.len()];
         for (index, cost) in costs.iter().enumerate() {
@@ -267,46 +246,48 @@ impl Plan {
                 producers[consumer as usize].push(index);
             }
         }
-        let plan = Plan { aggregation: aggregation * Picos::from(count), ..Plan::default() };
+        let mut jobs = JobGraph { names: vec!["layer".into()], in_order: true, ..JobGraph::new(1) };
+        jobs.groups.push(RankGroup { name: "model".into(), ranks: vec![0] });
+        let graph = IterationGraph { jobs, labels: Vec::new(), aggregation: aggregation * Picos::from(count) };
         let awaits = vec![Vec::new(); costs.len()];
-        let mut builder =
-            PlanBuilder { plan, costs, policy, ends, producers: producers.clone(), awaited: Vec::new(), awaits };
+        let producers_of = producers.clone();
+        let mut builder = IterationBuilder { graph, costs, policy, ends, producers, awaited: Vec::new(), awaits };
         if policy.overlap.chains() && count == 1 {
             builder.backward();
             builder.forward();
-            return Ok(builder.plan);
+            return Ok(builder.graph);
         }
         for _ in 0..count {
-            let exchanged = builder.plan.operations.len();
+            let before = builder.graph.labels.len();
             builder.forward();
-            builder.producers.clone_from(&producers);
+            builder.producers.clone_from(&producers_of);
             builder.backward();
             if !policy.overlap.chains() {
-                let is_exchange = |&index: &usize| matches!(builder.plan.operations[index].work, Work::Exchange(_));
-                let all = (exchanged..builder.plan.operations.len()).filter(is_exchange);
-                builder.awaited = all.collect();
+                let operations = (0..).zip(builder.graph.operations()).skip(before);
+                let exchanges = operations.filter(|(_, (kind, _))| matches!(kind, OperationKind::Exchange(_)));
+                builder.awaited = exchanges.map(|(number, _)| number).collect();
             }
         }
-        Ok(builder.plan)
+        Ok(builder.graph)
     }
 }
 
-/// A plan under construction.
-struct PlanBuilder<'a> {
-    plan: Plan,
+/// An iteration under construction.
+struct IterationBuilder<'a> {
+    graph: IterationGraph,
     costs: &'a [Cost],
-    policy: Policy,
+    policy: IterationPolicy,
     /// Whether each layer is the first of its bucket, if there are several.
     ends: Option<Vec<bool>>,
     /// The layers that name each as their consumer.
     producers: Vec<Vec<usize>>,
     /// Operations that the next computation waits for.
-    awaited: Vec<usize>,
+    awaited: Vec<u32>,
     /// Operations that each layer waits for.
-    awaits: Vec<Vec<usize>>,
+    awaits: Vec<Vec<u32>>,
 }
 
-impl PlanBuilder<'_> {
+impl IterationBuilder<'_> {
     fn forward(&mut self) {
         for (index, cost) in self.costs.iter().enumerate() {
             self.awaited.append(&mut self.awaits[index]);
@@ -325,8 +306,7 @@ impl PlanBuilder<'_> {
     }
 
     fn backward(&mut self) {
-        // The open bucket: its bytes, its last layer, and the last weight gradient that each stream computed for it.
-        let mut open: Option<(Bytes, usize, BTreeMap<u8, usize>)> = None;
+        let mut open: Option<OpenBucket> = None;
         for (index, cost) in self.costs.iter().enumerate().rev() {
             if self.policy.recompute {
                 let done = self.compute(index, Pass::Forward);
@@ -335,23 +315,7 @@ impl PlanBuilder<'_> {
                     self.awaited.push(id);
                 }
             }
-            self.awaited.append(&mut self.awaits[index]);
-            let done = self.compute(index, Pass::InputGradient);
-            for producer in std::mem::take(&mut self.producers[index]) {
-                if let Some(exchange) = self.costs[producer].exchanges[Pass::InputGradient] {
-                    let id = self.exchange((producer, producer), Pass::InputGradient, exchange, vec![done]);
-                    self.awaits[producer].push(id);
-                } else {
-                    self.hand_over(done, index, producer);
-                }
-            }
-            let own = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none());
-            let own = own.map(|exchange| self.exchange((index, index), Pass::InputGradient, exchange, vec![done]));
-            if let Some(before) = index.checked_sub(1)
-                && self.costs[before].consumer.is_none()
-            {
-                self.hand_over(own.unwrap_or(done), index, before);
-            }
+            let own = self.input_gradient(index);
             if self.policy.blocking {
                 self.awaited.extend(own);
             }
@@ -364,20 +328,46 @@ impl PlanBuilder<'_> {
                     self.exchange((index, index), Pass::WeightGradient, other, vec![done]);
                 }
                 (0, None) => {}
-                (bytes, _) => open.get_or_insert_with(|| (0, index, BTreeMap::new())).0 += bytes,
+                (bytes, _) => {
+                    let new = || OpenBucket { bytes: 0, last: index, computed: BTreeMap::new() };
+                    open.get_or_insert_with(new).bytes += bytes;
+                }
             }
-            if let Some((_, _, computed)) = &mut open {
-                computed.insert(cost.stream, done);
+            if let Some(bucket) = &mut open {
+                bucket.computed.insert(cost.stream, done);
             }
             let full = index == 0 || self.ends.as_ref().is_some_and(|ends| ends[index]);
-            if let Some((bytes, last, computed)) = open.take_if(|_| full) {
+            if let Some(OpenBucket { bytes, last, computed }) = open.take_if(|_| full) {
                 self.gradients((index, last), bytes, computed.into_values().collect());
             }
         }
     }
 
-    /// What a layer computed is needed by another: in its own stream the order of the list says so.
-    fn hand_over(&mut self, computed: usize, from: usize, to: usize) {
+    /// The gradient of a layer's input, and the exchanges after it; returns that of its own.
+    fn input_gradient(&mut self, index: usize) -> Option<u32> {
+        let cost = &self.costs[index];
+        self.awaited.append(&mut self.awaits[index]);
+        let done = self.compute(index, Pass::InputGradient);
+        for producer in std::mem::take(&mut self.producers[index]) {
+            if let Some(exchange) = self.costs[producer].exchanges[Pass::InputGradient] {
+                let id = self.exchange((producer, producer), Pass::InputGradient, exchange, vec![done]);
+                self.awaits[producer].push(id);
+            } else {
+                self.hand_over(done, index, producer);
+            }
+        }
+        let own = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none());
+        let own = own.map(|exchange| self.exchange((index, index), Pass::InputGradient, exchange, vec![done]));
+        if let Some(before) = index.checked_sub(1)
+            && self.costs[before].consumer.is_none()
+        {
+            self.hand_over(own.unwrap_or(done), index, before);
+        }
+        own
+    }
+
+    /// What a layer computed is needed by another: in its own stream the order of the graph says so.
+    fn hand_over(&mut self, computed: u32, from: usize, to: usize) {
         if self.costs.get(to).is_some_and(|cost| cost.stream != self.costs[from].stream) {
             self.awaits[to].push(computed);
         }
@@ -385,48 +375,56 @@ impl PlanBuilder<'_> {
 
     /// The AllReduce of a bucket; with chaining, the gradients of its layers lie in their order, and each
     /// layer's next forward pass waits for the arrival of its own.
-    fn gradients(&mut self, layers: (usize, usize), bytes: Bytes, after: Vec<usize>) {
-        let exchange = Exchange { kind: Kind::AllReduce, bytes };
-        self.exchange(layers, Pass::WeightGradient, exchange, after);
+    fn gradients(&mut self, layers: (usize, usize), bytes: Bytes, after: Vec<u32>) {
+        let pass = Pass::WeightGradient;
+        self.exchange(layers, pass, Exchange { kind: Kind::AllReduce, bytes }, after);
         if !self.policy.overlap.chains() {
             return;
         }
-        let (id, mut part) = (self.plan.exchanges.len() - 1, 0);
+        let (exchange, mut bytes) = (self.graph.jobs.exchanges.len() as u32 - 1, 0);
         if self.ends.is_some() {
-            self.plan.priorities[id] = layers.0 as u32;
+            self.graph.jobs.exchanges[exchange as usize].priority = layers.0 as u32;
         }
         for index in layers.0..=layers.1 {
-            let bytes = self.costs[index].gradient_bytes();
-            if bytes > 0 {
-                part += bytes;
-                self.plan.parts[id].push(part);
-                let (work, after) = (Work::Arrival(id), Vec::new());
-                let arrival = Operation { work, layers: (index, index), pass: Pass::WeightGradient, after };
-                let arrival = self.add(arrival);
+            let own = self.costs[index].gradient_bytes();
+            if own > 0 {
+                bytes += own;
+                let arrival = self.add(OperationKind::Arrival { exchange, bytes }, (index, index), pass, &[]);
                 self.awaits[index].push(arrival);
             }
         }
     }
 
-    fn compute(&mut self, index: usize, pass: Pass) -> usize {
+    fn compute(&mut self, index: usize, pass: Pass) -> u32 {
         let Cost { times, beside, stream, .. } = self.costs[index];
-        let work = Work::Compute { time_ps: times[pass], beside_ps: beside[pass], stream };
+        let resource = Resource::Stream(stream.into());
+        let kind = OperationKind::Compute { time_ps: times[pass], beside_ps: beside[pass], resource };
         let after = std::mem::take(&mut self.awaited);
-        self.add(Operation { work, layers: (index, index), pass, after })
+        self.add(kind, (index, index), pass, &after)
     }
 
-    fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: Vec<usize>) -> usize {
-        self.plan.exchanges.push(exchange);
-        self.plan.parts.push(Vec::new());
-        self.plan.priorities.push(0);
-        let work = Work::Exchange(self.plan.exchanges.len() - 1);
-        self.add(Operation { work, layers, pass, after })
+    fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: Vec<u32>) -> u32 {
+        let exchanges = &mut self.graph.jobs.exchanges;
+        let kind = ExchangeKind::Collective(Collective::new(exchange.kind));
+        let group = if pass == Pass::WeightGradient { DATA } else { MODEL };
+        exchanges.push(JobExchange { name: 0, kind, bytes: exchange.bytes, group, priority: 0 });
+        let number = exchanges.len() as u32 - 1;
+        self.add(OperationKind::Exchange(number), layers, pass, &after)
     }
 
-    fn add(&mut self, operation: Operation) -> usize {
-        self.plan.operations.push(operation);
-        self.plan.operations.len() - 1
+    fn add(&mut self, kind: OperationKind, layers: (usize, usize), pass: Pass, after: &[u32]) -> u32 {
+        self.graph.labels.push(Label { layers, pass });
+        self.graph.jobs.ranks[0].push(0, kind, after)
     }
+}
+
+/// A bucket that is not full.
+struct OpenBucket {
+    bytes: Bytes,
+    /// Its last layer.
+    last: usize,
+    /// The last weight gradient that each stream computed for it.
+    computed: BTreeMap<u8, u32>,
 }
 
 /// For every layer, whether it is the first (the last to be computed) of its bucket.
