@@ -25,8 +25,6 @@ pub struct Mixture {
     pub least: f64,
     /// Rounds of prices and plans.
     pub rounds: usize,
-    /// Whether the plans it was to start from could be.
-    pub is_started: bool,
 }
 
 /// What a mixture is wanted for.
@@ -104,6 +102,7 @@ impl Demand<'_> {
         };
         let cost = |orbit: usize, plan: &Plan| self.share * orbits[orbit].len() as f64 * f64::from(plan.height());
         let mut level = self.level;
+        let dbg_0 = std::time::Instant::now();
         let even: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
         let mut centre = self.start.prices.as_ref().map_or_else(|| even.clone(), |known| self.classes(known, &rates));
         let mut prices = centre.clone();
@@ -131,11 +130,7 @@ impl Demand<'_> {
                 None => {
                     level = if level > 0.0 { level.max(least * LEVEL) } else { 0.0 };
                     // The first of every orbit, those that are known before what was found.
-                    let place = |root: u32| {
-                        if self.roots.is_empty() { Some(0) } else { first.iter().position(|&one| one == root) }
-                    };
-                    let known = self.start.plans.iter();
-                    plans = known.filter_map(|known| Some((place(known.root)?, known.plan.clone()))).collect();
+                    plans = self.start.plans.iter().filter_map(|known| self.turned(known, &first)).collect();
                     plans.extend(found.into_iter().enumerate());
                     let mut has = vec![false; first.len()];
                     plans.sort_by_cached_key(|(orbit, _)| {
@@ -164,8 +159,10 @@ impl Demand<'_> {
                     master
                 }
             };
+            let dbg_t = std::time::Instant::now();
             master.solve();
             let time = master.time();
+            eprintln!("DBG round {rounds} rows {} plans {} time/least {:.5} enough {:?} solve {:?} all {:?}", rates.len()+first.len(), plans.len(), time/least, self.enough.map(|e| e/least), dbg_t.elapsed(), dbg_0.elapsed());
             // Near enough; but levels may be worth some more rounds.
             if master.objective() < objective * (1.0 - self.accuracy / 10.0) {
                 (objective, last) = (master.objective(), rounds);
@@ -175,6 +172,7 @@ impl Demand<'_> {
             let near = near && (level == 0.0 || self.start.only_rates || rounds >= last + PATIENCE);
             let in_vain = self.enough.is_some_and(|enough| least > enough);
             if near || in_vain || rounds == ROUNDS || !better && smooth == 0.0 {
+                eprintln!("DBG amounts {}", master.amounts().len());
                 let amounts = match self.trees {
                     None => self.fewer(&rates, &plans, &loaded, master.amounts(), time),
                     Some(most) => {
@@ -182,13 +180,13 @@ impl Demand<'_> {
                         few.best(&master.amounts(), oracle, spread, watch)?
                     }
                 };
+                eprintln!("DBG fewer {} {:?}", amounts.len(), dbg_0.elapsed());
                 let time = match amounts.is_empty() {
                     true => f64::INFINITY,
                     false => self.busiest(&rates, &plans, &orbits, &amounts),
                 };
                 let plans = self.expanded(&plans, &orbits, &amounts);
-                let is_started = !self.start.plans.is_empty();
-                return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds, is_started });
+                return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds });
             }
             smooth = match better {
                 true => SMOOTH,
@@ -200,6 +198,17 @@ impl Demand<'_> {
             let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
             prices.iter_mut().for_each(|price| *price /= worth);
         }
+    }
+
+    /// A plan that is known, as one of the first root of its orbit.
+    fn turned(&self, (root, plan): &(u32, Plan), first: &[u32]) -> Option<(usize, Plan)> {
+        if self.roots.is_empty() {
+            return Some((0, plan.clone()));
+        }
+        self.symmetry.group.iter().find_map(|by| {
+            let orbit = first.iter().position(|&one| one == by.ranks[*root as usize])?;
+            Some((orbit, plan.moved(by)))
+        })
     }
 
     /// Prices of classes from those of arcs; prices times rates add up to one.

@@ -21,6 +21,7 @@ use antiphon_bound::synthesis::{self, Graph, Mixture, Start, Wanted};
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{Certificate, Schedule};
+use before::Left;
 use stages::Stages;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -205,16 +206,9 @@ impl Algorithm for Optimal {
         expect(request)?;
         let started = Instant::now();
         let graph = Graph::new(request.fabric, request.system);
-        let left = before::left(request, &graph, before)?;
-        let count = |whole: bool| left.iter().filter(|left| left.1 == whole).count();
-        let counts = [true, false].map(count);
-        let plans = left.into_iter().map(|left| left.0).collect();
-        // Bounds know those of trees.
-        let is_of_paths = request.collective.kind == Kind::AllToAll;
-        let prices = if is_of_paths { before::prices(request, &graph, before) } else { None };
-        let start = Start { plans, prices, ..Start::default() };
-        let mixture = planned(request, &graph, start)?;
-        let [kept, mended] = if mixture.is_started { counts } else { [0; 2] };
+        let Left { plans, kept, lost } = before::left(request, &graph, before)?;
+        let mixture = planned(request, &graph, Start { plans, ..Start::default() })?;
+        let [kept, mended] = if kept > 0 { [kept, lost] } else { [0; 2] };
         let planning = started.elapsed();
         let schedule = certified(request, lowered(request, &graph, &mixture)?)?;
         Ok(Rebuilt { schedule, kept, mended, planning, lowering: started.elapsed() - planning })
