@@ -1,5 +1,6 @@
 //! Column generation: a linear program over the plans known so far, and oracles for those that would make it better.
 
+use super::apart::Apart;
 use super::few::Few;
 use super::master::Master;
 use super::oracle::Oracle;
@@ -131,6 +132,21 @@ impl Demand<'_> {
                     level = if level > 0.0 { level.max(least * LEVEL) } else { 0.0 };
                     // The first of every orbit, those that are known before what was found.
                     plans = self.start.plans.iter().filter_map(|known| self.turned(known, &first)).collect();
+                    if !plans.is_empty() {
+                        let mut known = vec![0.0; first.len()];
+                        plans.iter().for_each(|(orbit, _)| known[*orbit] += 1.0);
+                        let mut busy = vec![0.0; rates.len()];
+                        for (orbit, plan) in &plans {
+                            for (class, load) in self.loads(plan, orbits[*orbit].len()) {
+                                busy[class as usize] += load / known[*orbit];
+                            }
+                        }
+                        let most = busy.iter().zip(&rates).map(|(busy, rate)| busy / rate).fold(f64::MIN_POSITIVE, f64::max);
+                        let time = if least > 0.0 { least } else { most };
+                        let missing = (0..first.len()).filter(|&orbit| known[orbit] == 0.0);
+                        let of = Apart { demand: self, rates: &rates, orbits: &orbits, time };
+                        plans.extend(of.plans(missing, &vec![0.0; rates.len()], busy, oracle));
+                    }
                     plans.extend(found.into_iter().enumerate());
                     let mut has = vec![false; first.len()];
                     plans.sort_by_cached_key(|(orbit, _)| {
@@ -147,7 +163,13 @@ impl Demand<'_> {
                     master
                 }
                 Some(master) => {
-                    for (orbit, plan) in found.into_iter().enumerate().chain(low.into_iter().enumerate()) {
+                    let mut apart = vec![];
+                    if !self.start.plans.is_empty() {
+                        let of = Apart { demand: self, rates: &rates, orbits: &orbits, time: master.time() };
+                        apart = of.plans(0..first.len(), &prices, vec![0.0; rates.len()], oracle);
+                    }
+                    let all = found.into_iter().enumerate().chain(low.into_iter().enumerate()).chain(apart);
+                    for (orbit, plan) in all {
                         let (loads, cost) = (self.loads(&plan, orbits[orbit].len()), level * cost(orbit, &plan));
                         if master.dearer(orbit as u32, cost, &loads) < -1e-9 * master.time() {
                             better = true;

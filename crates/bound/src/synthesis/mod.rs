@@ -5,6 +5,7 @@
 //! links are worth (linear programming duality). So amounts and prices are found together, and prices that are kept are a
 //! proof which a reader checks by finding the cheapest plans once.
 
+mod apart;
 mod few;
 mod generate;
 mod graph;
