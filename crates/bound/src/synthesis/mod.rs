@@ -118,7 +118,7 @@ impl<'a> Problem<'a> {
             let worth: f64 = proof.iter().zip(&self.rates).map(|(price, rate)| price * rate).sum();
             found.prices = proof.iter().map(|price| price / worth).collect();
         }
-        if graph.rank_at.contains(&None) && !found.plans.is_empty() {
+        if graph.rank_at.contains(&None) && !found.plans.is_empty() && !self.start.only_rates {
             // In switches messages wait for each other. So what need not be busy should have time to spare.
             if let Some(spared) = self.spared(&found, wanted, watch)? {
                 return Ok(spared);

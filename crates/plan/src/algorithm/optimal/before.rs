@@ -6,7 +6,9 @@ use antiphon_base::units::Bytes;
 use antiphon_bound::synthesis::{Graph, Plan};
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{Op, Schedule, Transfer};
+use rustc_hash::FxBuildHasher;
 use std::collections::HashSet;
+use std::hash::BuildHasher;
 
 /// Roots and plans that are whole, each once; of all plans, how many are, and how many are not.
 #[derive(Default)]
@@ -94,9 +96,12 @@ impl<'a> Reader<'a> {
 
     /// The trees of the lanes that have one, of roots that are left.
     fn trees(&self, kind: Kind) -> Left {
-        let mut left = Left::default();
+        let (mut left, mut seen) = (Left::default(), HashSet::new());
         for transfers in &self.transfers {
-            if let Some((root, branches)) = self.tree(kind, transfers)
+            // Many lanes may have the same.
+            let hops = transfers.iter().map(|hop| (hop.from, hop.to, hop.op == Op::Copy, &hop.route));
+            if seen.insert(FxBuildHasher.hash_one(hops.collect::<Vec<_>>()))
+                && let Some((root, branches)) = self.tree(kind, transfers)
                 && let Some(root) = self.rank(root)
             {
                 left.count(self.plan(&branches).map(|plan| (root, plan)));
