@@ -27,7 +27,7 @@ impl Apart<'_> {
     /// Plans of some orbits at prices of classes, where arcs are `busy` with other plans: bytes for every byte.
     pub fn plans(
         &self,
-        which: impl Iterator<Item = usize>,
+        which: &[usize],
         prices: &[f64],
         mut busy: Vec<f64>,
         oracle: &mut dyn Oracle,
@@ -35,7 +35,7 @@ impl Apart<'_> {
         let arcs = &self.demand.symmetry.arcs;
         let even = LEAST / self.rates.iter().zip(arcs).map(|(rate, arcs)| rate * arcs.len() as f64).sum::<f64>();
         let mut found = vec![];
-        for orbit in which {
+        for &orbit in which {
             let price = |class: usize| {
                 let powers = STEEP * busy[class] / (self.rates[class] * self.time);
                 let own = prices[class] / arcs[class].len() as f64 + even;

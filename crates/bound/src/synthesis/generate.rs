@@ -143,9 +143,9 @@ impl Demand<'_> {
                         }
                         let most = busy.iter().zip(&rates).map(|(busy, rate)| busy / rate).fold(f64::MIN_POSITIVE, f64::max);
                         let time = if least > 0.0 { least } else { most };
-                        let missing = (0..first.len()).filter(|&orbit| known[orbit] == 0.0);
+                        let missing: Vec<usize> = (0..first.len()).filter(|&orbit| known[orbit] == 0.0).collect();
                         let of = Apart { demand: self, rates: &rates, orbits: &orbits, time };
-                        plans.extend(of.plans(missing, &vec![0.0; rates.len()], busy, oracle));
+                        plans.extend(of.plans(&missing, &vec![0.0; rates.len()], busy, oracle));
                     }
                     plans.extend(found.into_iter().enumerate());
                     let mut has = vec![false; first.len()];
@@ -166,7 +166,7 @@ impl Demand<'_> {
                     let mut apart = vec![];
                     if !self.start.plans.is_empty() {
                         let of = Apart { demand: self, rates: &rates, orbits: &orbits, time: master.time() };
-                        apart = of.plans(0..first.len(), &prices, vec![0.0; rates.len()], oracle);
+                        apart = of.plans(&(0..first.len()).collect::<Vec<_>>(), &prices, vec![0.0; rates.len()], oracle);
                     }
                     let all = found.into_iter().enumerate().chain(low.into_iter().enumerate()).chain(apart);
                     for (orbit, plan) in all {

@@ -22,6 +22,7 @@ use antiphon_model::collective::Kind;
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{Certificate, Schedule};
 use before::Left;
+use super::tree::Tried;
 use stages::Stages;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -101,13 +102,13 @@ type Bare = (Schedule, Option<Certificate>);
 ///
 /// # Errors
 /// As [`Algorithm::build`].
-fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Bare> {
+fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried) -> Result<Bare> {
     Ok(match request.collective.kind {
         Kind::AllToAll => {
             let prices = Certificate::new(graph.of_links(&mixture.prices));
-            (paths::lowered(request, graph, mixture)?, Some(prices))
+            (paths::lowered(request, graph, mixture, tried)?, Some(prices))
         }
-        _ => (trees::lowered(request, graph, mixture)?, None),
+        _ => (trees::lowered(request, graph, mixture, tried)?, None),
     })
 }
 
@@ -150,7 +151,7 @@ fn own(request: &Request) -> Result<Bare> {
         return Ok((stages.schedule(request)?, None));
     }
     let graph = Graph::new(request.fabric, request.system);
-    lowered(request, &graph, &planned(request, &graph, Start::default())?)
+    lowered(request, &graph, &planned(request, &graph, Start::default())?, Tried::All)
 }
 
 /// The best schedule for a request: its own, or that of a rival if it is sooner through.
@@ -210,7 +211,7 @@ impl Algorithm for Optimal {
         let mixture = planned(request, &graph, Start { plans, ..Start::default() })?;
         let [kept, mended] = if kept > 0 { [kept, lost] } else { [0; 2] };
         let planning = started.elapsed();
-        let schedule = certified(request, lowered(request, &graph, &mixture)?)?;
+        let schedule = certified(request, lowered(request, &graph, &mixture, Tried::Some)?)?;
         Ok(Rebuilt { schedule, kept, mended, planning, lowering: started.elapsed() - planning })
     }
 }
