@@ -103,7 +103,6 @@ impl Demand<'_> {
         };
         let cost = |orbit: usize, plan: &Plan| self.share * orbits[orbit].len() as f64 * f64::from(plan.height());
         let mut level = self.level;
-        let dbg_0 = std::time::Instant::now();
         let even: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
         let mut centre = self.start.prices.as_ref().map_or_else(|| even.clone(), |known| self.classes(known, &rates));
         let mut prices = centre.clone();
@@ -131,22 +130,7 @@ impl Demand<'_> {
                 None => {
                     level = if level > 0.0 { level.max(least * LEVEL) } else { 0.0 };
                     // The first of every orbit, those that are known before what was found.
-                    plans = self.start.plans.iter().filter_map(|known| self.turned(known, &first)).collect();
-                    if !plans.is_empty() {
-                        let mut known = vec![0.0; first.len()];
-                        plans.iter().for_each(|(orbit, _)| known[*orbit] += 1.0);
-                        let mut busy = vec![0.0; rates.len()];
-                        for (orbit, plan) in &plans {
-                            for (class, load) in self.loads(plan, orbits[*orbit].len()) {
-                                busy[class as usize] += load / known[*orbit];
-                            }
-                        }
-                        let most = busy.iter().zip(&rates).map(|(busy, rate)| busy / rate).fold(f64::MIN_POSITIVE, f64::max);
-                        let time = if least > 0.0 { least } else { most };
-                        let missing: Vec<usize> = (0..first.len()).filter(|&orbit| known[orbit] == 0.0).collect();
-                        let of = Apart { demand: self, rates: &rates, orbits: &orbits, time };
-                        plans.extend(of.plans(&missing, &vec![0.0; rates.len()], busy, oracle));
-                    }
+                    plans = self.known(&rates, &orbits, least, oracle);
                     plans.extend(found.into_iter().enumerate());
                     let mut has = vec![false; first.len()];
                     plans.sort_by_cached_key(|(orbit, _)| {
@@ -165,8 +149,9 @@ impl Demand<'_> {
                 Some(master) => {
                     let mut apart = vec![];
                     if !self.start.plans.is_empty() {
+                        let all: Vec<usize> = (0..first.len()).collect();
                         let of = Apart { demand: self, rates: &rates, orbits: &orbits, time: master.time() };
-                        apart = of.plans(&(0..first.len()).collect::<Vec<_>>(), &prices, vec![0.0; rates.len()], oracle);
+                        apart = of.plans(&all, &prices, vec![0.0; rates.len()], oracle);
                     }
                     let all = found.into_iter().enumerate().chain(low.into_iter().enumerate()).chain(apart);
                     for (orbit, plan) in all {
@@ -181,10 +166,8 @@ impl Demand<'_> {
                     master
                 }
             };
-            let dbg_t = std::time::Instant::now();
             master.solve();
             let time = master.time();
-            eprintln!("DBG round {rounds} rows {} plans {} time/least {:.5} enough {:?} solve {:?} all {:?}", rates.len()+first.len(), plans.len(), time/least, self.enough.map(|e| e/least), dbg_t.elapsed(), dbg_0.elapsed());
             // Near enough; but levels may be worth some more rounds.
             if master.objective() < objective * (1.0 - self.accuracy / 10.0) {
                 (objective, last) = (master.objective(), rounds);
@@ -194,7 +177,6 @@ impl Demand<'_> {
             let near = near && (level == 0.0 || self.start.only_rates || rounds >= last + PATIENCE);
             let in_vain = self.enough.is_some_and(|enough| least > enough);
             if near || in_vain || rounds == ROUNDS || !better && smooth == 0.0 {
-                eprintln!("DBG amounts {}", master.amounts().len());
                 let amounts = match self.trees {
                     None => self.fewer(&rates, &plans, &loaded, master.amounts(), time),
                     Some(most) => {
@@ -202,7 +184,6 @@ impl Demand<'_> {
                         few.best(&master.amounts(), oracle, spread, watch)?
                     }
                 };
-                eprintln!("DBG fewer {} {:?}", amounts.len(), dbg_0.elapsed());
                 let time = match amounts.is_empty() {
                     true => f64::INFINITY,
                     false => self.busiest(&rates, &plans, &orbits, &amounts),
@@ -220,6 +201,28 @@ impl Demand<'_> {
             let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
             prices.iter_mut().for_each(|price| *price /= worth);
         }
+    }
+
+    /// The plans of the start, and one of every orbit that has none, apart from each other; none without a start.
+    fn known(&self, rates: &[f64], orbits: &[Vec<u32>], least: f64, oracle: &mut dyn Oracle) -> Vec<(usize, Plan)> {
+        let first: Vec<u32> = orbits.iter().map(|orbit| orbit[0]).collect();
+        let mut plans: Vec<(usize, Plan)> =
+            self.start.plans.iter().filter_map(|known| self.turned(known, &first)).collect();
+        if plans.is_empty() {
+            return plans;
+        }
+        let (mut counts, mut busy) = (vec![0.0; orbits.len()], vec![0.0; rates.len()]);
+        plans.iter().for_each(|(orbit, _)| counts[*orbit] += 1.0);
+        for (orbit, plan) in &plans {
+            let loads = self.loads(plan, orbits[*orbit].len());
+            loads.into_iter().for_each(|(class, load)| busy[class as usize] += load / counts[*orbit]);
+        }
+        let most = busy.iter().zip(rates).map(|(busy, rate)| busy / rate).fold(f64::MIN_POSITIVE, f64::max);
+        let time = if least > 0.0 { least } else { most };
+        let missing: Vec<usize> = (0..orbits.len()).filter(|&orbit| counts[orbit] == 0.0).collect();
+        let of = Apart { demand: self, rates, orbits, time };
+        plans.extend(of.plans(&missing, &vec![0.0; rates.len()], busy, oracle));
+        plans
     }
 
     /// A plan that is known, as one of the first root of its orbit.

@@ -13,6 +13,7 @@ mod trees;
 
 use super::combs::{self, Combs};
 use super::estimate::flit_times;
+use super::tree::Tried;
 use super::{Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{Default::Derived, Opt};
@@ -22,7 +23,6 @@ use antiphon_model::collective::Kind;
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{Certificate, Schedule};
 use before::Left;
-use super::tree::Tried;
 use stages::Stages;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -207,7 +207,11 @@ impl Algorithm for Optimal {
         expect(request)?;
         let started = Instant::now();
         let graph = Graph::new(request.fabric, request.system);
-        let Left { plans, kept, lost } = before::left(request, &graph, before)?;
+        // Few trees are a choice of their own.
+        let Left { plans, kept, lost } = match most_trees(request) {
+            Some(_) => Left::default(),
+            None => before::left(request, &graph, before)?,
+        };
         let mixture = planned(request, &graph, Start { plans, ..Start::default() })?;
         let [kept, mended] = if kept > 0 { [kept, lost] } else { [0; 2] };
         let planning = started.elapsed();
