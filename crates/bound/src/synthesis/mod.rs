@@ -38,7 +38,7 @@ const CRITICAL: f64 = 1e-2;
 const SPARE: [f64; 2] = [0.5, 0.75];
 /// Most rows where plans are known at the start: then few others are looked for.
 const MANY_ROWS: usize = 6 << 10;
-/// How near to the optimum a mixture is good enough that was looked for from known plans, relative.
+/// How near to the optimum trees are good enough that were looked for from known ones, relative.
 const GOOD: f64 = 5e-3;
 /// Levels of a tree that take no longer than the data.
 const MANY_LEVELS: f64 = 512.0;
@@ -214,7 +214,9 @@ pub fn mixture(
     let mut wanted = *wanted;
     // For little data few low trees count, which are looked for.
     if is_started && wanted.level * MANY_LEVELS <= start.least {
-        (start.only_rates, wanted.accuracy) = (true, GOOD);
+        start.only_rates = true;
+        // Nothing but the search says how near paths are.
+        wanted.accuracy = if collective.kind == Kind::AllToAll { wanted.accuracy } else { GOOD };
     }
     start.least *= problem.unit;
     problem.start = start;
