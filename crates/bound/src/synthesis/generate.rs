@@ -148,7 +148,7 @@ impl Demand<'_> {
                 }
                 Some(master) => {
                     let mut apart = vec![];
-                    if !self.start.plans.is_empty() {
+                    if self.start.apart {
                         let all: Vec<usize> = (0..first.len()).collect();
                         let of = Apart { demand: self, rates: &rates, orbits: &orbits, time: master.time() };
                         apart = of.plans(&all, &prices, vec![0.0; rates.len()], oracle);
@@ -203,12 +203,12 @@ impl Demand<'_> {
         }
     }
 
-    /// The plans of the start, and one of every orbit that has none, apart from each other; none without a start.
+    /// The plans of the start, and one of every orbit that has none, apart from each other if so.
     fn known(&self, rates: &[f64], orbits: &[Vec<u32>], least: f64, oracle: &mut dyn Oracle) -> Vec<(usize, Plan)> {
         let first: Vec<u32> = orbits.iter().map(|orbit| orbit[0]).collect();
         let mut plans: Vec<(usize, Plan)> =
             self.start.plans.iter().filter_map(|known| self.turned(known, &first)).collect();
-        if plans.is_empty() {
+        if !self.start.apart {
             return plans;
         }
         let (mut counts, mut busy) = (vec![0.0; orbits.len()], vec![0.0; rates.len()]);

@@ -211,6 +211,7 @@ pub fn mixture(
     if problem.turned {
         start.plans.iter_mut().for_each(|(_, plan)| *plan = std::mem::take(plan).turned());
     }
+    start.apart = is_started;
     let mut wanted = *wanted;
     // For little data few low trees count, which are looked for.
     if is_started && wanted.level * MANY_LEVELS <= start.least {
