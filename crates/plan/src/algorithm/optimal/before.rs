@@ -166,11 +166,13 @@ impl<'a> Reader<'a> {
             for part in 0..PATHS {
                 let chosen: Vec<usize> = owners.iter().map(|(_, paths)| middle(paths, part)).collect();
                 if !chosen.is_empty() && seen.insert(chosen.clone()) {
-                    let ways = owners.iter().zip(chosen).map(|((to, paths), number)| (to, &paths[number].1));
                     let mut plan = Plan::default();
-                    let whole = ways.map(|(&to, way)| Some(plan.branch(root, to, [], way.clone()?)));
-                    let is_whole = whole.collect::<Option<Vec<()>>>().is_some();
-                    left.count(is_whole.then_some((root, plan)));
+                    let mut ways = owners.iter().zip(chosen).map(|((to, paths), number)| (*to, &paths[number].1));
+                    let whole = ways.try_for_each(|(to, way)| {
+                        plan.branch(root, to, [], way.as_ref()?.iter().copied());
+                        Some(())
+                    });
+                    left.count(whole.map(|()| (root, plan)));
                 }
             }
         }
