@@ -101,7 +101,6 @@ impl Demand<'_> {
         let spread = |classes: &[f64]| -> Vec<f64> {
             class_of.iter().map(|&class| classes[class as usize] / arcs[class as usize].len() as f64).collect()
         };
-        let cost = |orbit: usize, plan: &Plan| self.share * orbits[orbit].len() as f64 * f64::from(plan.height());
         let mut level = self.level;
         let even: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
         let mut centre = self.start.prices.as_ref().map_or_else(|| even.clone(), |known| self.classes(known, &rates));
@@ -132,19 +131,10 @@ impl Demand<'_> {
                     // The first of every orbit, those that are known before what was found.
                     plans = self.known(&rates, &orbits, least, oracle);
                     plans.extend(found.into_iter().enumerate());
-                    let mut has = vec![false; first.len()];
-                    plans.sort_by_cached_key(|(orbit, _)| {
-                        if std::mem::replace(&mut has[*orbit], true) { first.len() } else { *orbit }
-                    });
                     better = true;
-                    loaded = plans.iter().map(|(orbit, plan)| self.loads(plan, orbits[*orbit].len())).collect();
-                    let costs = plans.iter().map(|(orbit, plan)| level * cost(*orbit, plan));
-                    let mut known = costs.zip(loaded.iter().map(Vec::as_slice));
-                    let master = master.insert(Master::new(rates.clone(), known.by_ref().take(first.len())));
-                    for ((orbit, _), (cost, loads)) in plans[first.len()..].iter().zip(known) {
-                        master.add(*orbit as u32, cost, loads);
-                    }
-                    master
+                    let (begun, loads) = self.begun(&rates, &orbits, level, &mut plans);
+                    loaded = loads;
+                    master.insert(begun)
                 }
                 Some(master) => {
                     let mut apart = vec![];
@@ -155,7 +145,8 @@ impl Demand<'_> {
                     }
                     let all = found.into_iter().enumerate().chain(low.into_iter().enumerate()).chain(apart);
                     for (orbit, plan) in all {
-                        let (loads, cost) = (self.loads(&plan, orbits[orbit].len()), level * cost(orbit, &plan));
+                        let (loads, cost) =
+                            (self.loads(&plan, orbits[orbit].len()), level * self.height(&plan, orbits[orbit].len()));
                         if master.dearer(orbit as u32, cost, &loads) < -1e-9 * master.time() {
                             better = true;
                             master.add(orbit as u32, cost, &loads);
@@ -184,10 +175,7 @@ impl Demand<'_> {
                         few.best(&master.amounts(), oracle, spread, watch)?
                     }
                 };
-                let time = match amounts.is_empty() {
-                    true => f64::INFINITY,
-                    false => self.busiest(&rates, &plans, &orbits, &amounts),
-                };
+                let time = self.busiest(&rates, &plans, &orbits, &amounts);
                 let plans = self.expanded(&plans, &orbits, &amounts);
                 return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds });
             }
@@ -201,6 +189,35 @@ impl Demand<'_> {
             let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
             prices.iter_mut().for_each(|price| *price /= worth);
         }
+    }
+
+    /// The program of some plans, the first of every orbit first, and what each loads.
+    fn begun(
+        &self,
+        rates: &[f64],
+        orbits: &[Vec<u32>],
+        level: f64,
+        plans: &mut [(usize, Plan)],
+    ) -> (Master, Vec<Vec<(u32, f64)>>) {
+        let mut has = vec![false; orbits.len()];
+        plans.sort_by_cached_key(
+            |(orbit, _)| {
+                if std::mem::replace(&mut has[*orbit], true) { orbits.len() } else { *orbit }
+            },
+        );
+        let loaded: Vec<_> = plans.iter().map(|(orbit, plan)| self.loads(plan, orbits[*orbit].len())).collect();
+        let costs = plans.iter().map(|(orbit, plan)| level * self.height(plan, orbits[*orbit].len()));
+        let mut known = costs.zip(loaded.iter().map(Vec::as_slice));
+        let mut master = Master::new(rates.to_vec(), known.by_ref().take(orbits.len()));
+        for ((orbit, _), (cost, loads)) in plans[orbits.len()..].iter().zip(known) {
+            master.add(*orbit as u32, cost, loads);
+        }
+        (master, loaded)
+    }
+
+    /// What the levels of a plan cost that an orbit of so many roots has, for a level's cost of one.
+    fn height(&self, plan: &Plan, orbit: usize) -> f64 {
+        self.share * orbit as f64 * f64::from(plan.height())
     }
 
     /// The plans of the start, and one of every orbit that has none, apart from each other if so.
@@ -248,8 +265,11 @@ impl Demand<'_> {
         }
     }
 
-    /// The time of the busiest arc, without the little room that the program gives every arc.
+    /// The time of the busiest arc, infinite without plans, without the little room that the program gives every arc.
     fn busiest(&self, rates: &[f64], plans: &[(usize, Plan)], orbits: &[Vec<u32>], amounts: &[(u32, f64)]) -> f64 {
+        if amounts.is_empty() {
+            return f64::INFINITY;
+        }
         let mut busy = vec![0.0; rates.len()];
         for &(plan, share) in amounts {
             let (orbit, plan) = &plans[plan as usize];

@@ -211,10 +211,12 @@ pub fn mixture(
     if problem.turned {
         start.plans.iter_mut().for_each(|(_, plan)| *plan = std::mem::take(plan).turned());
     }
-    start.apart = is_started;
+    start.apart = is_started && problem.rows() > FEW_ROWS;
     let mut wanted = *wanted;
     // For little data few low trees count, which are looked for.
-    if is_started && wanted.level * MANY_LEVELS <= start.least {
+    // Small programs are soon solved as without a start.
+    let is_large = is_started && problem.rows() > FEW_ROWS;
+    if is_large && wanted.level * MANY_LEVELS <= start.least {
         start.only_rates = true;
         // Nothing but the search says how near paths are.
         wanted.accuracy = if collective.kind == Kind::AllToAll { wanted.accuracy } else { GOOD };

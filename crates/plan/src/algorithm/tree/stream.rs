@@ -70,7 +70,8 @@ pub(in crate::algorithm) fn stream_timed<'a>(
     for timetable in timetables {
         request.expect(timetable.messages() as u64, 0)?;
         let counts = counts(request, timetable, given);
-        let is_long = counts.last().is_some_and(|&most| timetable.packets(most) > MOST_SIMULATED);
+        let is_long = timetable.messages() > FEW_MESSAGES
+            && counts.last().is_some_and(|&most| timetable.packets(most) > MOST_SIMULATED);
         match tried {
             Tried::Some if is_long => looks.by_sections(timetable, &counts)?,
             _ => looks.rising(timetable, &counts)?,
@@ -187,6 +188,8 @@ const WORTH: u128 = 1000;
 const MOST_SIMULATED: u64 = 1 << 18;
 /// Most messages of all rounds, where rounds are more than a few.
 const MOST_MESSAGES: usize = 1 << 24;
+/// Of up to so many messages of a round all numbers of rounds are soon tried.
+const FEW_MESSAGES: usize = 1 << 11;
 /// Every so many messages of a round one number of rounds more is left out between two.
 const MANY_MESSAGES: usize = 1 << 16;
 /// Numbers of rounds that are tried after the best, each half as many again as the one before or a third more.
