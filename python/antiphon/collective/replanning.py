@@ -23,8 +23,8 @@ def replan(
 ) -> Replanned:
     """Finds a schedule of the same collective for what is left of a fabric when links or nodes have failed.
 
-    The search starts from the trees or paths of the schedule before: those that do not use what failed, and the others
-    made whole again. So it has few to find, and the others stay as they are where that is best.
+    The search starts from the trees or paths of the schedule before: those that still reach all ranks. So it
+    has few others to find.
 
     >>> from antiphon import build
     >>> before = build("mesh:4x4", "optimal", "all-gather", "16MiB", "ideal")

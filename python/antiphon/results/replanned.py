@@ -22,8 +22,9 @@ class Replanned:
     Attributes:
         fabric: what is left.
         schedule: what was found for it, proven.
-        kept: trees of the plan before, or for an all-to-all plans of paths, that have lost nothing.
-        mended: those that have, and were made whole as something to start from; both are 0 if it was planned anew.
+        kept: trees of the plan before, or for an all-to-all plans of paths, that still reach
+            all ranks.
+        mended: those that do not, for which others were found; both are 0 if it was planned anew.
         share_of_optimum: how near to the optimum it is in rates, as its certificate proves, 0 to 1.
         certified_ns: no schedule for what is left takes less time.
         certified_before_ns: none for the intact fabric did; None if the schedule before had no certificate.

@@ -1,5 +1,6 @@
 //! Column generation: a linear program over the plans known so far, and oracles for those that would make it better.
 
+use super::apart::Apart;
 use super::few::Few;
 use super::master::Master;
 use super::oracle::Oracle;
@@ -25,8 +26,6 @@ pub struct Mixture {
     pub least: f64,
     /// Rounds of prices and plans.
     pub rounds: usize,
-    /// Whether the plans it was to start from could be.
-    pub is_started: bool,
 }
 
 /// What a mixture is wanted for.
@@ -102,7 +101,6 @@ impl Demand<'_> {
         let spread = |classes: &[f64]| -> Vec<f64> {
             class_of.iter().map(|&class| classes[class as usize] / arcs[class as usize].len() as f64).collect()
         };
-        let cost = |orbit: usize, plan: &Plan| self.share * orbits[orbit].len() as f64 * f64::from(plan.height());
         let mut level = self.level;
         let even: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
         let mut centre = self.start.prices.as_ref().map_or_else(|| even.clone(), |known| self.classes(known, &rates));
@@ -131,29 +129,24 @@ impl Demand<'_> {
                 None => {
                     level = if level > 0.0 { level.max(least * LEVEL) } else { 0.0 };
                     // The first of every orbit, those that are known before what was found.
-                    let place = |root: u32| {
-                        if self.roots.is_empty() { Some(0) } else { first.iter().position(|&one| one == root) }
-                    };
-                    let known = self.start.plans.iter();
-                    plans = known.filter_map(|known| Some((place(known.root)?, known.plan.clone()))).collect();
+                    plans = self.known(&rates, &orbits, least, oracle);
                     plans.extend(found.into_iter().enumerate());
-                    let mut has = vec![false; first.len()];
-                    plans.sort_by_cached_key(|(orbit, _)| {
-                        if std::mem::replace(&mut has[*orbit], true) { first.len() } else { *orbit }
-                    });
                     better = true;
-                    loaded = plans.iter().map(|(orbit, plan)| self.loads(plan, orbits[*orbit].len())).collect();
-                    let costs = plans.iter().map(|(orbit, plan)| level * cost(*orbit, plan));
-                    let mut known = costs.zip(loaded.iter().map(Vec::as_slice));
-                    let master = master.insert(Master::new(rates.clone(), known.by_ref().take(first.len())));
-                    for ((orbit, _), (cost, loads)) in plans[first.len()..].iter().zip(known) {
-                        master.add(*orbit as u32, cost, loads);
-                    }
-                    master
+                    let (begun, loads) = self.begun(&rates, &orbits, level, &mut plans);
+                    loaded = loads;
+                    master.insert(begun)
                 }
                 Some(master) => {
-                    for (orbit, plan) in found.into_iter().enumerate().chain(low.into_iter().enumerate()) {
-                        let (loads, cost) = (self.loads(&plan, orbits[orbit].len()), level * cost(orbit, &plan));
+                    let mut apart = vec![];
+                    if self.start.apart {
+                        let all: Vec<usize> = (0..first.len()).collect();
+                        let of = Apart { demand: self, rates: &rates, orbits: &orbits, time: master.time() };
+                        apart = of.plans(&all, &prices, vec![0.0; rates.len()], oracle);
+                    }
+                    let all = found.into_iter().enumerate().chain(low.into_iter().enumerate()).chain(apart);
+                    for (orbit, plan) in all {
+                        let (loads, cost) =
+                            (self.loads(&plan, orbits[orbit].len()), level * self.height(&plan, orbits[orbit].len()));
                         if master.dearer(orbit as u32, cost, &loads) < -1e-9 * master.time() {
                             better = true;
                             master.add(orbit as u32, cost, &loads);
@@ -182,13 +175,9 @@ impl Demand<'_> {
                         few.best(&master.amounts(), oracle, spread, watch)?
                     }
                 };
-                let time = match amounts.is_empty() {
-                    true => f64::INFINITY,
-                    false => self.busiest(&rates, &plans, &orbits, &amounts),
-                };
+                let time = self.busiest(&rates, &plans, &orbits, &amounts);
                 let plans = self.expanded(&plans, &orbits, &amounts);
-                let is_started = !self.start.plans.is_empty();
-                return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds, is_started });
+                return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds });
             }
             smooth = match better {
                 true => SMOOTH,
@@ -200,6 +189,68 @@ impl Demand<'_> {
             let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
             prices.iter_mut().for_each(|price| *price /= worth);
         }
+    }
+
+    /// The program of some plans, the first of every orbit first, and what each loads.
+    fn begun(
+        &self,
+        rates: &[f64],
+        orbits: &[Vec<u32>],
+        level: f64,
+        plans: &mut [(usize, Plan)],
+    ) -> (Master, Vec<Vec<(u32, f64)>>) {
+        let mut has = vec![false; orbits.len()];
+        plans.sort_by_cached_key(
+            |(orbit, _)| {
+                if std::mem::replace(&mut has[*orbit], true) { orbits.len() } else { *orbit }
+            },
+        );
+        let loaded: Vec<_> = plans.iter().map(|(orbit, plan)| self.loads(plan, orbits[*orbit].len())).collect();
+        let costs = plans.iter().map(|(orbit, plan)| level * self.height(plan, orbits[*orbit].len()));
+        let mut known = costs.zip(loaded.iter().map(Vec::as_slice));
+        let mut master = Master::new(rates.to_vec(), known.by_ref().take(orbits.len()));
+        for ((orbit, _), (cost, loads)) in plans[orbits.len()..].iter().zip(known) {
+            master.add(*orbit as u32, cost, loads);
+        }
+        (master, loaded)
+    }
+
+    /// What the levels of a plan cost that an orbit of so many roots has, for a level's cost of one.
+    fn height(&self, plan: &Plan, orbit: usize) -> f64 {
+        self.share * orbit as f64 * f64::from(plan.height())
+    }
+
+    /// The plans of the start, and one of every orbit that has none, apart from each other if so.
+    fn known(&self, rates: &[f64], orbits: &[Vec<u32>], least: f64, oracle: &mut dyn Oracle) -> Vec<(usize, Plan)> {
+        let first: Vec<u32> = orbits.iter().map(|orbit| orbit[0]).collect();
+        let mut plans: Vec<(usize, Plan)> =
+            self.start.plans.iter().filter_map(|known| self.turned(known, &first)).collect();
+        if !self.start.apart {
+            return plans;
+        }
+        let (mut counts, mut busy) = (vec![0.0; orbits.len()], vec![0.0; rates.len()]);
+        plans.iter().for_each(|(orbit, _)| counts[*orbit] += 1.0);
+        for (orbit, plan) in &plans {
+            let loads = self.loads(plan, orbits[*orbit].len());
+            loads.into_iter().for_each(|(class, load)| busy[class as usize] += load / counts[*orbit]);
+        }
+        let most = busy.iter().zip(rates).map(|(busy, rate)| busy / rate).fold(f64::MIN_POSITIVE, f64::max);
+        let time = if least > 0.0 { least } else { most };
+        let missing: Vec<usize> = (0..orbits.len()).filter(|&orbit| counts[orbit] == 0.0).collect();
+        let of = Apart { demand: self, rates, orbits, time };
+        plans.extend(of.plans(&missing, &vec![0.0; rates.len()], busy, oracle));
+        plans
+    }
+
+    /// A plan that is known, as one of the first root of its orbit.
+    fn turned(&self, (root, plan): &(u32, Plan), first: &[u32]) -> Option<(usize, Plan)> {
+        if self.roots.is_empty() {
+            return Some((0, plan.clone()));
+        }
+        self.symmetry.group.iter().find_map(|by| {
+            let orbit = first.iter().position(|&one| one == by.ranks[*root as usize])?;
+            Some((orbit, plan.moved(by)))
+        })
     }
 
     /// Prices of classes from those of arcs; prices times rates add up to one.
@@ -214,8 +265,11 @@ impl Demand<'_> {
         }
     }
 
-    /// The time of the busiest arc, without the little room that the program gives every arc.
+    /// The time of the busiest arc, infinite without plans, without the little room that the program gives every arc.
     fn busiest(&self, rates: &[f64], plans: &[(usize, Plan)], orbits: &[Vec<u32>], amounts: &[(u32, f64)]) -> f64 {
+        if amounts.is_empty() {
+            return f64::INFINITY;
+        }
         let mut busy = vec![0.0; rates.len()];
         for &(plan, share) in amounts {
             let (orbit, plan) = &plans[plan as usize];

@@ -40,8 +40,10 @@ pub struct Master {
     /// Rows are those of arcs, then of roots.
     basis: Vec<Basic>,
     is_basic: Vec<bool>,
-    /// The inverse of the basis, column by column.
+    /// The inverse of the basis, column by column, and which columns have no entry but a one in their own row: mostly those of arcs
+    /// that are not the limit.
     inverse: Vec<f64>,
+    is_unit: Vec<bool>,
     values: Vec<f64>,
     /// Of all rows.
     duals: Vec<f64>,
@@ -63,6 +65,7 @@ impl Master {
             basis: vec![],
             is_basic: vec![],
             inverse: vec![],
+            is_unit: vec![],
             values: vec![],
             duals: vec![],
             time_row: 0,
@@ -211,11 +214,15 @@ impl Master {
         }
     }
 
-    /// How the basis' variables fall as one rises. O(rows) for each of its loads.
+    /// How the basis' variables fall as one rises. O(rows) for each of its loads whose column is no unit.
     fn along(&self, basic: Basic) -> Vec<f64> {
         let rows = self.rows();
         let mut direction = vec![0.0; rows];
         self.column(basic, |at, value| {
+            if self.is_unit[at] {
+                direction[at] += value;
+                return;
+            }
             let column = &self.inverse[at * rows..][..rows];
             direction.iter_mut().zip(column).for_each(|(along, entry)| *along += entry * value);
         });
@@ -248,7 +255,7 @@ impl Master {
         self.basis[row] = basic;
         self.values.iter_mut().zip(&direction).for_each(|(value, along)| *value -= step * along);
         self.values[row] = step;
-        pivot(&mut self.inverse, rows, row, &direction);
+        self.pivot(row, &direction);
         self.pivots += 1;
         if self.pivots.is_multiple_of(FRESH) {
             self.factor();
@@ -260,6 +267,7 @@ impl Master {
     fn factor(&mut self) {
         let rows = self.rows();
         self.inverse = vec![0.0; rows * rows];
+        self.is_unit = vec![true; rows];
         (0..rows).for_each(|row| self.inverse[row * rows + row] = 1.0);
         let basis = std::mem::take(&mut self.basis);
         let mut placed: Vec<Option<Basic>> = vec![None; rows];
@@ -276,27 +284,33 @@ impl Master {
                 .max_by(|&a, &b| direction[a].abs().total_cmp(&direction[b].abs()))
                 .expect("as many rows as columns");
             placed[row] = Some(basic);
-            pivot(&mut self.inverse, rows, row, &direction);
+            self.pivot(row, &direction);
         }
         self.basis = placed.into_iter().map(|basic| basic.expect("every row has its own")).collect();
         self.time_row = self.basis.iter().position(|&basic| basic == Basic::Time).expect("the time stays");
-        self.values = vec![0.0; rows];
-        let limits = self.room.iter().copied().chain(std::iter::repeat(1.0));
-        for (column, limit) in self.inverse.chunks_exact(rows).zip(limits) {
-            self.values.iter_mut().zip(column).for_each(|(value, entry)| *value += entry * limit);
-        }
         let costs: Vec<f64> = self.basis.iter().map(|&basic| self.cost(basic)).collect();
-        let dual = |column: &[f64]| column.iter().zip(&costs).map(|(entry, cost)| entry * cost).sum();
-        self.duals = self.inverse.chunks_exact(rows).map(dual).collect();
+        let limits = self.room.iter().copied().chain(std::iter::repeat(1.0));
+        self.values = vec![0.0; rows];
+        self.duals = costs.clone();
+        for ((at, column), limit) in self.inverse.chunks_exact(rows).enumerate().zip(limits) {
+            if self.is_unit[at] {
+                self.values[at] += limit;
+                continue;
+            }
+            self.values.iter_mut().zip(column).for_each(|(value, entry)| *value += entry * limit);
+            self.duals[at] = column.iter().zip(&costs).map(|(entry, cost)| entry * cost).sum();
+        }
     }
-}
 
-/// Makes a column, as the inverse sees it, that of a row.
-fn pivot(inverse: &mut [f64], rows: usize, row: usize, direction: &[f64]) {
-    for column in inverse.chunks_exact_mut(rows).filter(|column| column[row] != 0.0) {
-        let own = column[row] / direction[row];
-        column.iter_mut().zip(direction).for_each(|(entry, along)| *entry -= own * along);
-        column[row] = own;
+    /// Makes a column, as the inverse sees it, that of a row. O(rows) for each column that is no unit.
+    fn pivot(&mut self, row: usize, direction: &[f64]) {
+        self.is_unit[row] = false;
+        let columns = self.inverse.chunks_exact_mut(direction.len()).zip(&self.is_unit);
+        for (column, _) in columns.filter(|(column, is_unit)| !**is_unit && column[row] != 0.0) {
+            let own = column[row] / direction[row];
+            column.iter_mut().zip(direction).for_each(|(entry, along)| *entry -= own * along);
+            column[row] = own;
+        }
     }
 }
 

@@ -5,15 +5,12 @@
 //! links are worth (linear programming duality). So amounts and prices are found together, and prices that are kept are a
 //! proof which a reader checks by finding the cheapest plans once.
 
+mod apart;
 mod few;
 mod generate;
 mod graph;
-mod grow;
-mod level;
 mod master;
-mod mend;
 mod oracle;
-mod own;
 mod parts;
 mod plan;
 mod start;
@@ -23,14 +20,11 @@ use generate::Demand;
 pub use generate::Mixture;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
-use start::Load;
-pub use start::{Known, Start};
+pub use start::Start;
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind, Matrix};
-use level::{Levelled, Levelling};
-use mend::Mending;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees, TreePairs};
 use symmetry::Symmetry;
 
@@ -42,11 +36,10 @@ const FEW_ROWS: usize = 256;
 const CRITICAL: f64 = 1e-2;
 /// The parts of their time that other arcs may be busy: the first that is enough.
 const SPARE: [f64; 2] = [0.5, 0.75];
-/// How near to the optimum trees of before are good enough.
-const GOOD: f64 = 1.005;
-/// The same of paths, and how near they are led, relative.
-const GOOD_PATHS: f64 = 1.002;
-const NEAR: f64 = 1e-3;
+/// Most rows where plans are known at the start: then few others are looked for.
+const MANY_ROWS: usize = 6 << 10;
+/// How near to the optimum trees are good enough that were looked for from known ones, relative.
+const GOOD: f64 = 5e-3;
 /// Levels of a tree that take no longer than the data.
 const MANY_LEVELS: f64 = 512.0;
 /// Times that arcs which become the limit are let off.
@@ -125,7 +118,7 @@ impl<'a> Problem<'a> {
             let worth: f64 = proof.iter().zip(&self.rates).map(|(price, rate)| price * rate).sum();
             found.prices = proof.iter().map(|price| price / worth).collect();
         }
-        if graph.rank_at.contains(&None) && !found.plans.is_empty() {
+        if graph.rank_at.contains(&None) && !found.plans.is_empty() && !self.start.only_rates {
             // In switches messages wait for each other. So what need not be busy should have time to spare.
             if let Some(spared) = self.spared(&found, wanted, watch)? {
                 return Ok(spared);
@@ -139,8 +132,9 @@ impl<'a> Problem<'a> {
         let hardly = CRITICAL / self.rates.len() as f64;
         let enough = found.time * (1.0 + MORE);
         if wanted.trees.is_none() {
-            let known = |&(root, share, ref plan): &(u32, f64, Plan)| Known { root, share, plan: plan.clone() };
-            self.start.plans = found.plans.iter().take(MOST_ROWS).map(known).collect();
+            let first: Vec<u32> = self.symmetry.orbits(&self.roots).iter().map(|orbit| orbit[0]).collect();
+            let plans = found.plans.iter().take(MOST_ROWS).filter(|plan| first.is_empty() || first.contains(&plan.0));
+            self.start.plans = plans.map(|(root, _, plan)| (*root, plan.clone())).collect();
         }
         for part in SPARE {
             let mut critical = vec![false; self.rates.len()];
@@ -152,8 +146,8 @@ impl<'a> Problem<'a> {
                 let rates: Vec<f64> = self.rates.iter().zip(&critical).map(spare).collect();
                 let other = self.solve_until(&rates, wanted, Some(enough), watch)?;
                 if other.time <= enough {
-                    let Mixture { ref prices, least, is_started, .. } = *found;
-                    return Ok(Some(Mixture { prices: prices.clone(), least, is_started, ..other }));
+                    let Mixture { ref prices, least, .. } = *found;
+                    return Ok(Some(Mixture { prices: prices.clone(), least, ..other }));
                 }
                 // What is the limit then keeps all its time.
                 prices = other.prices;
@@ -202,46 +196,34 @@ pub fn mixture(
     mut start: Start,
     watch: Watch,
 ) -> Result<Mixture> {
-    // For little data few low trees count, which are looked for.
-    let is_little = wanted.level * MANY_LEVELS > start.least;
-    let mended = match start.plans.is_empty() || wanted.trees.is_some() {
-        true => None,
-        false => mended(graph, collective, matrix, &mut start, is_little, watch)?,
-    };
-    let good = if collective.kind == Kind::AllToAll { GOOD_PATHS } else { GOOD };
-    let is_good = |mended: &Mixture| !is_little && mended.time <= mended.least * good;
-    let mended = match mended {
-        Some(mended) if is_good(&mended) => return Ok(mended),
-        other => other,
-    };
     let mut problem = Problem::new(graph, collective, matrix);
+    let is_started = !start.plans.is_empty();
+    let most_rows = if is_started { MANY_ROWS } else { MOST_ROWS };
     let too_large = |rows| {
-        let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
+        let what = format!("{rows} links and roots of which none is like another; at most {most_rows} are supported");
         Error::new(Code::TooLarge, what)
     };
-    if problem.rows() > MOST_ROWS {
-        return mended.ok_or_else(|| too_large(problem.rows()));
+    if problem.rows() > most_rows {
+        return Err(too_large(problem.rows()));
     }
     // Those of trees are cuts, which say little of what is best beside them.
     let proof = if collective.kind == Kind::AllToAll { None } else { start.prices.take() };
-    let known = |(root, share, plan): (u32, f64, Plan)| Known {
-        root,
-        share,
-        plan: if problem.turned { plan.turned() } else { plan },
-    };
-    // Those that were not mended are not whole.
-    start.plans.clear();
-    if let Some(mended) = mended {
-        if collective.kind == Kind::AllToAll {
-            start.prices = Some(mended.prices);
-        }
-        start.plans = mended.plans.into_iter().map(known).collect();
-        // Over switches it matters more which plans there are.
-        start.only_rates = !is_little && !graph.rank_at.contains(&None);
+    if problem.turned {
+        start.plans.iter_mut().for_each(|(_, plan)| *plan = std::mem::take(plan).turned());
+    }
+    start.apart = is_started && problem.rows() > FEW_ROWS;
+    let mut wanted = *wanted;
+    // For little data few low trees count, which are looked for.
+    // Small programs are soon solved as without a start.
+    let is_large = is_started && problem.rows() > FEW_ROWS;
+    if is_large && wanted.level * MANY_LEVELS <= start.least {
+        start.only_rates = true;
+        // Nothing but the search says how near paths are.
+        wanted.accuracy = if collective.kind == Kind::AllToAll { wanted.accuracy } else { GOOD };
     }
     start.least *= problem.unit;
     problem.start = start;
-    let mut found = problem.mixture(graph, wanted, proof.as_deref(), watch)?;
+    let mut found = problem.mixture(graph, &wanted, proof.as_deref(), watch)?;
     if wanted.trees.is_some() {
         // A symmetry turns one tree of a root into several. So fewer symmetries may leave better ones.
         let fixed = collective.kind.rooted().then_some(collective.root);
@@ -255,7 +237,7 @@ pub fn mixture(
             if rows > if found.plans.is_empty() { MOST_ROWS } else { FEW_ROWS } {
                 continue;
             }
-            let other = problem.mixture(graph, wanted, proof.as_deref(), watch)?;
+            let other = problem.mixture(graph, &wanted, proof.as_deref(), watch)?;
             if other.time < found.time {
                 found = other;
             }
@@ -271,43 +253,6 @@ pub fn mixture(
         found.plans.iter_mut().for_each(|(_, _, plan)| *plan = std::mem::take(plan).turned());
     }
     Ok(found)
-}
-
-/// The plans of before, made whole, as a mixture; unless there `is_little` data, they are spread over links that are not too busy. `None`
-/// where the trees of an all-reduce cannot go up as they go down.
-///
-/// # Errors
-/// [`Code::Interrupted`].
-fn mended(
-    graph: &Graph,
-    collective: Collective,
-    matrix: Option<&Matrix>,
-    start: &mut Start,
-    is_little: bool,
-    watch: Watch,
-) -> Result<Option<Mixture>> {
-    let turned = is_turned(collective);
-    let ground = if turned { &graph.reversed() } else { graph };
-    let back = if collective.kind == Kind::AllReduce { mend::opposite(graph) } else { None };
-    if collective.kind == Kind::AllReduce && back.is_none() {
-        return Ok(None);
-    }
-    let plans = std::mem::take(&mut start.plans);
-    let load = Load { share: share(collective, graph, matrix), matrix };
-    let paths = collective.kind == Kind::AllToAll;
-    let enough = if start.least > 0.0 && !is_little { start.least * GOOD } else { f64::INFINITY };
-    let (plans, busy) = Mending { graph: ground, turned, paths, back, load, enough }.mended(plans, watch)?;
-    let prices = start.prices.clone();
-    let found = match paths {
-        true => Levelling::new(graph, load, busy).levelled(plans, prices, NEAR, watch)?,
-        false => {
-            let time = busy.into_iter().fold(0.0, f64::max);
-            Levelled { plans, time, prices: prices.unwrap_or_default(), least: start.least }
-        }
-    };
-    let Levelled { plans, time, prices, least } = found;
-    let plans = plans.into_iter().map(|known| (known.root, known.share, known.plan)).collect();
-    Ok(Some(Mixture { plans, prices, time, least, rounds: 0, is_started: true }))
 }
 
 /// The prices of arcs that prove the most, within `accuracy` of the optimum, in any unit; `None` if the linear program would

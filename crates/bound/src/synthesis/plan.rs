@@ -1,7 +1,6 @@
 //! A plan: how one root's data go over the arcs.
 
 use super::symmetry::Permutation;
-use std::ops::Range;
 
 /// Branches between ranks, each with arcs up, towards the root, and down; or one tree of branches up and another down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -39,65 +38,16 @@ impl Plan {
         self.ends.push(self.arcs.len() as u32);
     }
 
-    /// The same with lists of arcs.
-    #[inline]
-    pub fn push(&mut self, ends: (u32, u32), [up, down]: [&[u32]; 2]) {
-        if self.ends.is_empty() {
-            self.ends.push(0);
-        }
-        self.branches.push(ends);
-        // Mostly few: copied one by one they take less time.
-        for way in [up, down] {
-            way.iter().for_each(|&arc| self.arcs.push(arc));
-            self.ends.push(self.arcs.len() as u32);
-        }
+    /// With the branches of another plan.
+    pub fn and(mut self, other: &Plan) -> Plan {
+        (0..other.branches.len()).for_each(|at| self.copy(other, at));
+        self
     }
 
     /// Adds a branch of another plan.
-    #[inline]
-    pub fn copy(&mut self, other: &Plan, branch: usize) {
-        self.push(other.branches[branch], other.ways(branch));
-    }
-
-    /// A copy without some branches, in order.
-    pub fn without(&self, off: &[usize]) -> Plan {
-        let mut plan = Plan::with_capacity(self.branches.len(), self.arcs.len());
-        let mut start = 0;
-        for &end in off.iter().chain([&self.branches.len()]) {
-            plan.extend(self, start..end);
-            start = end + 1;
-        }
-        plan
-    }
-
-    /// Adds branches of another plan.
-    fn extend(&mut self, other: &Plan, branches: Range<usize>) {
-        if branches.is_empty() {
-            return;
-        }
-        if self.ends.is_empty() {
-            self.ends.push(0);
-        }
-        let [start, end] = [branches.start, branches.end].map(|branch| other.ends[2 * branch]);
-        let before = self.arcs.len() as u32;
-        self.ends.extend(other.ends[2 * branches.start + 1..=2 * branches.end].iter().map(|at| at - start + before));
-        self.arcs.extend_from_slice(&other.arcs[start as usize..end as usize]);
-        self.branches.extend_from_slice(&other.branches[branches]);
-    }
-
-    /// Turns a branch round, with what it has up and down.
-    pub fn turn(&mut self, branch: usize) {
-        let [start, middle, end] = [0, 1, 2].map(|at| self.ends[2 * branch + at]);
-        self.arcs[start as usize..end as usize].rotate_left((middle - start) as usize);
-        self.ends[2 * branch + 1] = start + end - middle;
-        let (above, below) = self.branches[branch];
-        self.branches[branch] = (below, above);
-    }
-
-    /// With the branches of another plan.
-    pub fn and(mut self, other: &Plan) -> Plan {
-        self.extend(other, 0..other.branches.len());
-        self
+    fn copy(&mut self, other: &Plan, branch: usize) {
+        let ((above, below), [up, down]) = (other.branches[branch], other.ways(branch));
+        self.branch(above, below, up.iter().copied(), down.iter().copied());
     }
 
     /// The tree of the branches that have arcs up, and of those that have arcs down, by their numbers.
@@ -129,23 +79,6 @@ impl Plan {
     /// All arcs.
     pub fn arcs(&self) -> &[u32] {
         &self.arcs
-    }
-
-    /// The places of some arcs in the list of all.
-    #[inline]
-    pub fn places(&self, is_one: impl Fn(u32) -> bool) -> Vec<usize> {
-        let mut places = vec![];
-        for (place, &arc) in self.arcs.iter().enumerate() {
-            if is_one(arc) {
-                places.push(place);
-            }
-        }
-        places
-    }
-
-    /// The branch that has the arc at a place.
-    pub fn branch_at(&self, place: usize) -> usize {
-        (self.ends.partition_point(|&end| end as usize <= place) - 1) / 2
     }
 
     /// What it costs, where all branches carry the same.
@@ -246,32 +179,6 @@ mod tests {
         );
         assert_eq!(turned.both_ways(0), [3, 2, 1]);
         assert_eq!(turned.turned(), plan);
-    }
-
-    #[test]
-    fn branches_are_found_by_their_arcs_and_copied() {
-        let mut plan = Plan::default();
-        plan.branch(0, 1, [], []);
-        plan.branch(1, 2, [7, 8], [9]);
-        plan.push((0, 3), [&[], &[8]]);
-        plan.branch(3, 4, [6], []);
-        let places = plan.places(|arc| arc == 8 || arc == 6);
-        assert_eq!(places, [1, 3, 4]);
-        assert_eq!(places.iter().map(|&place| plan.branch_at(place)).collect::<Vec<_>>(), [1, 2, 3]);
-        let mut copy = Plan::default();
-        (0..4).for_each(|branch| copy.copy(&plan, branch));
-        assert_eq!(copy, plan);
-        for off in [&[][..], &[0], &[1, 2], &[0, 3], &[0, 1, 2, 3]] {
-            let mut rest = Plan::default();
-            (0..4).filter(|branch| !off.contains(branch)).for_each(|branch| rest.copy(&plan, branch));
-            assert_eq!(plan.without(off), rest);
-        }
-        let mut turned = plan.clone();
-        turned.turn(1);
-        assert_eq!((turned.branches[1], turned.ways(1)), ((2, 1), [&[9][..], &[7, 8]]));
-        assert_eq!([0, 2, 3].map(|branch| turned.ways(branch)), [0, 2, 3].map(|branch| plan.ways(branch)));
-        turned.turn(1);
-        assert_eq!(turned, plan);
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn ideal() -> System {
 }
 
 /// Arcs of a plan's branches follow each other from rank to rank, and branches make one tree (or reach all ranks by paths).
-pub(super) fn assert_plan(graph: &Graph, kind: Kind, root: u32, plan: &Plan) {
+fn assert_plan(graph: &Graph, kind: Kind, root: u32, plan: &Plan) {
     let ranks = graph.ranks.len();
     if kind == Kind::AllReduce && plan.branches.len() == 2 * (ranks - 1) {
         // One tree up and another one down, with one root.
@@ -422,23 +422,4 @@ fn symmetries_leave_the_fabric_as_it_is() {
             assert!(few || fixed.is_some() || !alike, "{spec}: {} orbits, {} classes", classes.len(), arcs.len());
         }
     }
-}
-
-/// The branches of a plan that use none of some arcs.
-fn without(whole: &Plan, is_one: impl Fn(u32) -> bool) -> Plan {
-    let is_off = |branch: &usize| whole.both_ways(*branch).iter().any(|&arc| is_one(arc));
-    whole.without(&(0..whole.branches.len()).filter(is_off).collect::<Vec<usize>>())
-}
-
-/// A mixture's plans without some of their branches, for trees away from their roots, or both ways.
-pub fn broken(graph: &Graph, kind: Kind, lost: impl Fn(u32) -> bool) -> Vec<Known> {
-    let wanted = Wanted { accuracy: 1e-3, level: 0.0, trees: None };
-    let found = mixture(graph, Collective::new(kind), None, &wanted, Start::default(), Watch::default()).unwrap();
-    let known = |(root, share, plan): (u32, f64, Plan)| {
-        let below: Vec<u32> = plan.branches.iter().map(|branch| branch.1).collect();
-        let tops = plan.branches.iter().map(|branch| branch.0).find(|above| !below.contains(above));
-        // A tree of an all-reduce is of any root: here of its own.
-        Known { root: if kind == Kind::AllReduce { tops.unwrap() } else { root }, share, plan: without(&plan, &lost) }
-    };
-    found.plans.into_iter().map(known).collect()
 }

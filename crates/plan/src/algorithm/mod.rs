@@ -138,7 +138,7 @@ pub struct Rebuilt {
     pub schedule: Schedule,
     /// Trees, or plans of paths, of the other one that are whole; none if they were nothing to start from.
     pub kept: usize,
-    /// Those that are not, and have been mended.
+    /// Those that are not, in whose place others were found.
     pub mended: usize,
     /// Time for plan and prices.
     pub planning: Duration,

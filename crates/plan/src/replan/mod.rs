@@ -1,7 +1,6 @@
 //! After a failure: a schedule for what is left of a fabric, from one for the intact fabric.
 //!
-//! Most trees of a plan do not use what failed. So the search starts with these, and with the others made whole again,
-//! and has few plans to find.
+//! Most trees of a plan do not use what failed. So the search starts with these, and has few plans to find.
 
 use crate::algorithm::{self, Before, Rebuilt};
 use antiphon_base::error::{Code, Error, Result};

@@ -23,7 +23,7 @@ def print_replanned(found: Replanned, system: str) -> None:
     if found.kept + found.mended:
         what = "plans of paths" if schedule.collective == "all-to-all" else "trees"
         all_before = f"{found.kept + found.mended} {what} before"
-        lines.append(f"  Of the {all_before}, {found.kept} were whole, and {found.mended} were mended")
+        lines.append(f"  Of the {all_before}, {found.kept} are whole, and others were found for {found.mended}")
     else:
         lines.append("  Planned anew: its trees before are nothing to start from")
     times = (("plan and prices", found.planning_ms), ("schedule", found.lowering_ms), ("proof", found.proof_ms))

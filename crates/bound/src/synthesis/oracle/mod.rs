@@ -8,7 +8,6 @@ mod paths;
 mod spanning;
 
 pub use arborescence::Arborescences;
-pub use closure::{Open, Search};
 pub use pairs::TreePairs;
 pub use paths::Paths;
 pub use spanning::SpanningTrees;

@@ -13,6 +13,7 @@ mod trees;
 
 use super::combs::{self, Combs};
 use super::estimate::flit_times;
+use super::tree::Tried;
 use super::{Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{Default::Derived, Opt};
@@ -21,6 +22,7 @@ use antiphon_bound::synthesis::{self, Graph, Mixture, Start, Wanted};
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{Certificate, Schedule};
+use before::Left;
 use stages::Stages;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -100,13 +102,13 @@ type Bare = (Schedule, Option<Certificate>);
 ///
 /// # Errors
 /// As [`Algorithm::build`].
-fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Bare> {
+fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried) -> Result<Bare> {
     Ok(match request.collective.kind {
         Kind::AllToAll => {
             let prices = Certificate::new(graph.of_links(&mixture.prices));
-            (paths::lowered(request, graph, mixture)?, Some(prices))
+            (paths::lowered(request, graph, mixture, tried)?, Some(prices))
         }
-        _ => (trees::lowered(request, graph, mixture)?, None),
+        _ => (trees::lowered(request, graph, mixture, tried)?, None),
     })
 }
 
@@ -149,7 +151,7 @@ fn own(request: &Request) -> Result<Bare> {
         return Ok((stages.schedule(request)?, None));
     }
     let graph = Graph::new(request.fabric, request.system);
-    lowered(request, &graph, &planned(request, &graph, Start::default())?)
+    lowered(request, &graph, &planned(request, &graph, Start::default())?, Tried::All)
 }
 
 /// The best schedule for a request: its own, or that of a rival if it is sooner through.
@@ -205,18 +207,15 @@ impl Algorithm for Optimal {
         expect(request)?;
         let started = Instant::now();
         let graph = Graph::new(request.fabric, request.system);
-        let left = before::left(request, &graph, before)?;
-        let count = |whole: bool| left.iter().filter(|left| left.1 == whole).count();
-        let counts = [true, false].map(count);
-        let plans = left.into_iter().map(|left| left.0).collect();
-        // Bounds know those of trees.
-        let is_of_paths = request.collective.kind == Kind::AllToAll;
-        let prices = if is_of_paths { before::prices(request, &graph, before) } else { None };
-        let start = Start { plans, prices, ..Start::default() };
-        let mixture = planned(request, &graph, start)?;
-        let [kept, mended] = if mixture.is_started { counts } else { [0; 2] };
+        // Few trees are a choice of their own.
+        let Left { plans, kept, lost } = match most_trees(request) {
+            Some(_) => Left::default(),
+            None => before::left(request, &graph, before)?,
+        };
+        let mixture = planned(request, &graph, Start { plans, ..Start::default() })?;
+        let [kept, mended] = if kept > 0 { [kept, lost] } else { [0; 2] };
         let planning = started.elapsed();
-        let schedule = certified(request, lowered(request, &graph, &mixture)?)?;
+        let schedule = certified(request, lowered(request, &graph, &mixture, Tried::Some)?)?;
         Ok(Rebuilt { schedule, kept, mended, planning, lowering: started.elapsed() - planning })
     }
 }

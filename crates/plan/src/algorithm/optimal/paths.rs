@@ -1,7 +1,7 @@
 //! Mixtures of paths between all pairs.
 
 use crate::algorithm::Request;
-use crate::algorithm::tree::{self, Laid, Timetable, Tree, Work};
+use crate::algorithm::tree::{self, Laid, Timetable, Tree, Tried, Work};
 use antiphon_base::error::Result;
 use antiphon_bound::synthesis::{Graph, Mixture};
 use antiphon_model::fabric::LinkId;
@@ -21,7 +21,7 @@ const ROUNDS: u64 = 16;
 ///
 /// # Errors
 /// As [`crate::algorithm::Algorithm::build`].
-pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Schedule> {
+pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried) -> Result<Schedule> {
     let ranks = request.ranks();
     // Shares of every path, by its ends.
     let mut paths: BTreeMap<(u32, u32), BTreeMap<&[u32], f64>> = BTreeMap::new();
@@ -48,7 +48,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Sc
     let (trees, sizes): (Vec<Tree>, Vec<u32>) = paths.iter().flat_map(laid).unzip();
     let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(request.exchanged());
     let timetable = if request.matrix.is_some() { timetable.loose() } else { timetable };
-    tree::stream_timed(request, &[timetable])
+    tree::stream_timed(request, &[timetable], tried)
 }
 
 /// A path on links as a tree: ranks on its way pass on what comes.

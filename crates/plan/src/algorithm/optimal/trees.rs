@@ -2,7 +2,7 @@
 
 use super::{FEW_RANKS, credits, equal, most_trees};
 use crate::algorithm::combs;
-use crate::algorithm::tree::{self, Timetable, Tree, Work};
+use crate::algorithm::tree::{self, Timetable, Tree, Tried, Work};
 use crate::algorithm::{Request, forest, multitree};
 use antiphon_base::error::Result;
 use antiphon_bound::synthesis::{Graph, Mixture, Plan};
@@ -20,7 +20,7 @@ const FEW_ROUNDS: u64 = 32;
 ///
 /// # Errors
 /// As [`crate::algorithm::Algorithm::build`].
-pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Schedule> {
+pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried) -> Result<Schedule> {
     let collective = request.collective;
     let work = match collective.kind {
         Kind::AllReduce => Work::Overlapped,
@@ -63,7 +63,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Sc
     }
     choices.push(own);
     let timetables = choices.iter().map(|choice| choice.timetable(request, work)).collect::<Vec<_>>();
-    tree::stream_timed(request, &timetables)
+    tree::stream_timed(request, &timetables, tried)
 }
 
 /// Trees, their parts of the data, whether parallel links carry messages together, in how many rounds, and who waits for the last tree.
