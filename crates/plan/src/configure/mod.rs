@@ -5,13 +5,15 @@
 //! while an estimate of the load falls, the most promising configurations are simulated, and the best is improved step by
 //! step.
 
+mod anneal;
 mod bound;
-mod changes;
 mod cores;
 mod demand;
 mod estimate;
 mod greedy;
+mod room;
 mod search;
+mod trials;
 
 pub use bound::bound;
 
@@ -27,6 +29,9 @@ use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_proof::verify;
 use antiphon_sim::Fidelity;
+use search::Search;
+use std::collections::HashMap;
+use trials::Trials;
 
 /// A fabric that can be configured, as a specification says it.
 #[derive(Debug, Clone)]
@@ -65,15 +70,6 @@ impl Reconfigurable {
             Ok(same) if same.links == fabric.links && same.nodes == fabric.nodes => Ok(reconfigurable),
             _ => refuse(damaged),
         }
-    }
-
-    /// The same with a wire less along each row and column, if one is left then; as it is given if that still fits.
-    pub(crate) fn with_fewer_wires(&self) -> Option<Reconfigurable> {
-        let wires = self.aries.wires.checked_sub(1).filter(|wires| *wires > 0)?;
-        let name = self.mesh.name.replace(&format!(":wires={}", self.aries.wires), &format!(":wires={wires}"));
-        let (aries, mesh) = (Aries { wires, ..self.aries.clone() }, Fabric::parse(&name).ok()?);
-        let given = Some(self.given.clone()).filter(|given| given.check(&aries).is_ok()).unwrap_or_default();
-        Some(Reconfigurable { aries, mesh, given })
     }
 
     /// The fabric as it is configured in turns, with the time of a change, named by its specification.
@@ -246,14 +242,29 @@ pub fn configure(
     }
     let (collective, bytes) = work.task();
     let bound = bound(fabric, system, collective, bytes)?;
-    let mut search = search::Search::new(fabric, system, work, fidelity, effort, bound.0, progress);
+    let trials = Trials {
+        fabric,
+        system,
+        work,
+        fidelity,
+        effort,
+        bound_ps: bound.0,
+        progress,
+        times: HashMap::new(),
+        spent: 0,
+        best: None,
+        planned: HashMap::new(),
+        refusal: None,
+    };
+    let mut search = Search { trials, aries: fabric.aries.clone() };
     let ended = search.run();
-    let (turns, choice, time_ps) = search.best().ok_or_else(|| search.refusal())?;
-    let given_ps = search.time_of(&fabric.given);
-    let simulated = search.simulated();
-    let changes = effort.switching_ps.map(|_| search.changes());
-    let fabric = fabric.configured(&turns, effort.switching_ps.unwrap_or(0))?;
-    let schedule = work.on(&fabric, system, choice, false)?;
+    let trials = search.trials;
+    let (best, time_ps) = trials.best.clone().ok_or_else(|| trials.refusal())?;
+    let given_ps = trials.time_of(&fabric.given);
+    let simulated = trials.times.len() as u32;
+    let changes = effort.switching_ps.map(|_| trials.times.keys().filter(|tried| tried.turns.len() > 1).count() as u32);
+    let fabric = fabric.configured(&best.turns, effort.switching_ps.unwrap_or(0))?;
+    let schedule = work.on(&fabric, system, best.choice, false)?;
     verify(&fabric, &schedule)?;
     Ok(Outcome { fabric, schedule, time_ps, given_ps, bound, simulated, changes, ended })
 }
