@@ -176,11 +176,15 @@ impl Estimate {
 
     /// The same from another configuration: of what is in the way of the segment the least loaded links go.
     fn added(&self, aries: &Aries, base: &Configuration, segment: Segment) -> Option<Configuration> {
+        let is_there = base.segments.binary_search(&segment).is_ok() && !base.is_detached(aries.ends(segment));
+        if is_there && aries.wires == 1 {
+            return None;
+        }
         let load = |link: &Obstacle| self.load(link.0);
         let least = |_: &Configuration, links: &[Obstacle]| {
             (0..links.len()).min_by(|&a, &b| load(&links[a]).total_cmp(&load(&links[b])))
         };
-        with_segment(aries, base, segment, least).filter(|next| next != base)
+        with_segment(aries, base, segment, least)
     }
 
     /// Configurations with one segment more, in one direction and in both, with what it replaces gone; the best first.

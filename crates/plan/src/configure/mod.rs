@@ -30,7 +30,7 @@ use antiphon_model::system::System;
 use antiphon_proof::verify;
 use antiphon_sim::Fidelity;
 use search::Search;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use trials::Trials;
 
 /// A fabric that can be configured, as a specification says it.
@@ -252,14 +252,14 @@ pub fn configure(
         progress,
         times: HashMap::new(),
         spent: 0,
-        best: None,
+        best: BTreeMap::new(),
         planned: HashMap::new(),
         refusal: None,
     };
     let mut search = Search { trials, aries: fabric.aries.clone() };
     let ended = search.run();
     let trials = search.trials;
-    let (best, time_ps) = trials.best.clone().ok_or_else(|| trials.refusal())?;
+    let (time_ps, best) = trials.best().ok_or_else(|| trials.refusal())?;
     let given_ps = trials.time_of(&fabric.given);
     let simulated = trials.times.len() as u32;
     let changes = effort.switching_ps.map(|_| trials.times.keys().filter(|tried| tried.turns.len() > 1).count() as u32);

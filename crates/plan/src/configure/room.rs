@@ -52,22 +52,28 @@ pub fn with_segment(
     Some(Configuration::new(segments, detached))
 }
 
+/// The segments on a line along a dimension, with their places.
+fn on_line(of: &Configuration, dimension: usize, line: u32) -> impl Iterator<Item = (usize, Segment)> {
+    let first = of.segments.partition_point(|s| (s.dimension, s.line) < (dimension, line));
+    let there = of.segments[first..].iter().take_while(move |s| (s.dimension, s.line) == (dimension, line));
+    there.enumerate().map(move |(at, &segment)| (first + at, segment))
+}
+
 /// The segments in the direction of one that pass a gap of its line.
 fn passing(aries: &Aries, of: &Configuration, segment: Segment, gap: u32) -> Vec<Obstacle> {
-    let way = |s: &Segment| (s.dimension, s.line, s.ascends());
-    let passes = |s: &Segment| way(s) == way(&segment) && s.from.min(s.to) <= gap && gap < s.from.max(s.to);
-    let segments = of.segments.iter().enumerate().filter(|(_, other)| passes(other));
-    segments.map(|(at, &other)| (aries.ends(other), Some(at))).collect()
+    let passes = |s: &Segment| s.ascends() == segment.ascends() && s.from.min(s.to) <= gap && gap < s.from.max(s.to);
+    let there = on_line(of, segment.dimension, segment.line).filter(|(_, other)| passes(other));
+    there.map(|(at, other)| (aries.ends(other), Some(at))).collect()
 }
 
 /// The links out of a node, or into it, that take ports of a class.
 fn attached(aries: &Aries, of: &Configuration, node: NodeId, outgoing: bool, class: usize) -> Vec<Obstacle> {
-    let uses = |&((from, to), _): &Obstacle| {
-        let (own, other) = if outgoing { (from, to) } else { (to, from) };
-        let side = || aries.segment(own, other).map(|s| aries.ports.class_of(s.dimension, s.ascends()).0);
-        own == node && side() == Some(class)
-    };
-    let mesh = aries.mesh_links_of(node, outgoing).filter(|ends| !of.is_detached(*ends)).map(|ends| (ends, None));
-    let bypasses = of.segments.iter().enumerate().map(|(at, &other)| (aries.ends(other), Some(at)));
-    mesh.chain(bypasses).filter(uses).collect()
+    let place = [node / aries.sizes[1], node % aries.sizes[1]];
+    let takes = |s: &Segment| aries.ports.class_of(s.dimension, s.ascends() == outgoing).0 == class;
+    let ends_here = |s: &Segment| place[s.dimension] == if outgoing { s.from } else { s.to };
+    let mesh = aries.mesh_links_of(node, outgoing).filter(|&ends| !of.is_detached(ends));
+    let mesh = mesh.filter(|&(from, to)| aries.segment(from, to).is_some_and(|s| takes(&s)));
+    let bypasses = (0..2).flat_map(|dimension| on_line(of, dimension, place[1 - dimension]));
+    let bypasses = bypasses.filter(|(_, other)| ends_here(other) && takes(other));
+    mesh.map(|ends| (ends, None)).chain(bypasses.map(|(at, other)| (aries.ends(other), Some(at)))).collect()
 }

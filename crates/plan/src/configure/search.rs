@@ -6,7 +6,6 @@ use super::cores::on_cores;
 use super::estimate::Estimate;
 use super::greedy::greedy;
 use super::trials::{ALL, BATCH, End, Phases, Setup, Trials};
-use antiphon_base::units::Picos;
 use antiphon_model::fabric::aries::{Aries, Configuration, MAX_CONFIGURATIONS, Segment};
 use std::collections::HashSet;
 use std::slice::from_ref;
@@ -53,18 +52,13 @@ impl Search<'_, '_> {
         }
         match outcome {
             Ok(()) if is_greedy => "greedy",
-            Ok(()) => match &self.trials.best {
-                Some((best, _)) if self.trials.planned.contains_key(&best.choice) => "rates",
+            Ok(()) => match self.trials.best() {
+                Some((_, best)) if self.trials.planned.contains_key(&best.choice) => "rates",
                 _ => "no-better",
             },
             Err(End::Bound) => "bound",
             Err(End::Steps) => "steps",
         }
-    }
-
-    /// The best, with its time.
-    fn best(&self) -> Option<(Setup, Picos)> {
-        self.trials.best.clone()
     }
 
     /// Starts, then moves, then changes between phases, if there may be some.
@@ -81,29 +75,20 @@ impl Search<'_, '_> {
     /// what the estimate makes of them.
     fn start(&mut self, is_greedy: bool) -> Result {
         let (given, plain) = (self.trials.fabric.given.clone(), Configuration::default());
-        let base = if is_greedy { &given } else { &plain };
         let mut seeds = vec![given.clone()];
         if !is_greedy {
             seeds.extend([plain.clone(), self.torus()]);
         }
         seeds.retain(|seed| seed.check(&self.aries).is_ok());
-        seeds.dedup();
         let choices = 0..self.trials.work.choices();
         let all = seeds.iter().flat_map(|seed| choices.clone().map(|choice| Setup::one(seed, choice)));
         self.trials.simulate(all.collect())?;
-        // What does best so far is shaped first.
-        let time = |setup: &Setup| self.trials.times.get(setup).copied().flatten();
-        let on = |choice| {
-            let setups = seeds.iter().map(|seed| Setup::one(seed, choice));
-            setups.filter_map(|setup| Some((time(&setup)?, setup))).min_by_key(|(time, _)| *time)
-        };
-        let mut order: Vec<(Picos, Setup)> = choices.filter_map(on).collect();
-        order.sort_by_key(|(time, setup)| (*time, setup.choice));
-        for (_, seed) in order.into_iter().take(if is_greedy { usize::MAX } else { SHAPED }) {
-            if self.trials.is_improvable(seed.choice) {
-                self.shape(&Setup::one(base, seed.choice))?;
+        for best in self.trials.fastest(if is_greedy { usize::MAX } else { SHAPED }) {
+            let base = Setup::one(if is_greedy { &given } else { &plain }, best.choice);
+            if self.trials.is_improvable(base.choice) {
+                self.shape(&base)?;
                 if !is_greedy {
-                    self.descend(Setup::one(&plain, seed.choice), seed)?;
+                    self.descend(base, best)?;
                 }
             }
         }
@@ -153,18 +138,17 @@ impl Search<'_, '_> {
     fn go_on(&mut self) -> Result {
         let mut left = PATIENCE;
         for round in 0.. {
-            let Some((best, before)) = self.best() else { break };
+            let Some((before, best)) = self.trials.best() else { break };
             if left == 0 || !self.trials.is_improvable(best.choice) {
                 break;
             }
             let parts = best.parts();
-            let found =
-                parts.iter().flat_map(|part| self.jumps(&best, from_ref(part), WAYPOINTS, (round, parts.len())));
-            let found = found.collect();
+            let jumps = |part| self.jumps(&best, from_ref(part), WAYPOINTS, (round, parts.len()));
+            let found = parts.iter().flat_map(jumps).collect();
             self.trials.simulate(found)?;
             self.climb()?;
             // Where it is soon done it is tried some more times.
-            left = match self.trials.best.as_ref().is_some_and(|best| best.1 as f64 <= before as f64 * WORTH) {
+            left = match self.trials.best().is_some_and(|(now, _)| now as f64 <= before as f64 * WORTH) {
                 true => PATIENCE,
                 false if self.trials.fabric.mesh.ranks() > FEW => 0,
                 false => left - 1,
@@ -208,7 +192,7 @@ impl Search<'_, '_> {
     /// Exchanges single segments of the best, part by part, until none makes it faster.
     fn climb(&mut self) -> Result {
         let mut before = None;
-        while let Some((best, time)) = self.best().filter(|(_, time)| before != Some(*time)) {
+        while let Some((time, best)) = self.trials.best().filter(|best| before != Some(best.0)) {
             before = Some(time);
             for part in best.parts() {
                 self.exchange(&part)?;
@@ -219,14 +203,14 @@ impl Search<'_, '_> {
 
     /// Simulates what is near the best in one part, until something is better.
     fn exchange(&mut self, part: &Phases) -> Result {
-        let Some((best, time)) = self.best() else { return Ok(()) };
+        let Some((time, best)) = self.trials.best() else { return Ok(()) };
         let Some(demands) = self.trials.demands(&best, part) else { return Ok(()) };
         let near = Estimate::new(&self.aries, best.at(part).clone(), &demands).near(&self.aries, &demands);
         let mut setups: Vec<Setup> = near.iter().map(|near| best.with(part, &near.configuration)).collect();
         setups.retain(|setup| self.trials.is_worth_a_plan(setup, |new, least| new < least));
         for batch in setups.chunks(BATCH) {
             self.trials.simulate(batch.to_vec())?;
-            if self.best().is_some_and(|best| best.1 < time) {
+            if self.trials.best().is_some_and(|best| best.0 < time) {
                 break;
             }
         }
@@ -235,19 +219,19 @@ impl Search<'_, '_> {
 
     /// Parts the phases of the best in two, and the parts again, as long as a change of configuration between them makes it faster.
     fn part(&mut self) -> Result {
-        let Some((best, _)) = self.best() else { return Ok(()) };
+        let Some((_, best)) = self.trials.best() else { return Ok(()) };
         let Ok((_, schedule)) = self.trials.build(&best) else { return Ok(()) };
         // What has more goes on in the last.
         let phases = schedule.phases.len().min(MAX_CONFIGURATIONS);
         let mut open = best.parts();
         while let Some(part) = open.pop() {
-            let Some((best, before)) = self.best() else { break };
+            let Some((before, best)) = self.trials.best() else { break };
             let inner = part.start + 1..part.end.min(phases);
             let halves = |boundary: usize| [part.start..boundary, boundary..part.end];
             let at = |boundary| self.jumps(&best, &halves(boundary), HALVES, (0, inner.len() + 1));
             let setups = inner.clone().flat_map(at).collect();
             self.trials.simulate(setups)?;
-            let Some((best, _)) = self.best().filter(|best| best.1 < before) else { continue };
+            let Some((_, best)) = self.trials.best().filter(|best| best.0 < before) else { continue };
             open.extend(
                 best.parts()
                     .into_iter()
@@ -257,12 +241,15 @@ impl Search<'_, '_> {
                     .flat_map(halves),
             );
         }
-        if self.best().is_some_and(|(best, _)| best.turns.len() > 1) { self.climb() } else { Ok(()) }
+        match self.trials.best() {
+            Some((_, best)) if best.turns.len() > 1 => self.climb(),
+            _ => Ok(()),
+        }
     }
 
     /// Leaves away segments that the best does not use, if it is as fast without them.
     fn prune(&mut self) -> Result {
-        let Some((best, time)) = self.best() else { return Ok(()) };
+        let Some((time, best)) = self.trials.best() else { return Ok(()) };
         let ([configuration], Ok((fabric, schedule))) = (&best.turns[..], self.trials.build(&best)) else {
             return Ok(());
         };
@@ -277,7 +264,7 @@ impl Search<'_, '_> {
         let fewer = best.with(&ALL, &fewer);
         self.trials.simulate(vec![fewer.clone()])?;
         if self.trials.times.get(&fewer) == Some(&Some(time)) {
-            self.trials.best = Some((fewer, time));
+            self.trials.best.insert(fewer.choice, (time, fewer));
         }
         Ok(())
     }

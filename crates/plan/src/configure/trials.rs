@@ -13,7 +13,7 @@ use antiphon_model::fabric::aries::Configuration;
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_sim::{Fidelity, trial};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 /// Most that is simulated at once.
@@ -54,8 +54,8 @@ pub struct Trials<'a, 'p> {
     pub times: HashMap<Setup, Option<Picos>>,
     /// Steps taken: simulations, and plans by prices by what they cost.
     pub spent: u32,
-    /// The fastest.
-    pub best: Option<(Setup, Picos)>,
+    /// The fastest of each choice.
+    pub best: BTreeMap<usize, (Picos, Setup)>,
     /// Of choices that plan by prices, and of much data, the least bound by rates of what was simulated.
     pub planned: HashMap<usize, Picos>,
     /// Why something does not apply.
@@ -105,6 +105,18 @@ impl Trials<'_, '_> {
     /// Why there is nothing to simulate.
     pub fn refusal(&self) -> Error {
         self.refusal.clone().unwrap_or_else(|| Error::new(Code::Interrupted, "interrupted"))
+    }
+
+    /// The fastest of all.
+    pub fn best(&self) -> Option<(Picos, Setup)> {
+        self.best.values().min_by_key(|(time, _)| *time).cloned()
+    }
+
+    /// The fastest of each choice, the best first.
+    pub fn fastest(&self, most: usize) -> Vec<Setup> {
+        let mut all: Vec<_> = self.best.values().collect();
+        all.sort_by_key(|(time, _)| *time);
+        all.into_iter().map(|(_, setup)| setup.clone()).take(most).collect()
     }
 
     /// The schedule of a setup, and the fabric as it is configured for it.
@@ -158,7 +170,7 @@ impl Trials<'_, '_> {
             }
             let times = self.times_of(&batch).ok_or(End::Steps)?;
             batch.into_iter().zip(times).for_each(|(setup, time)| self.keep(setup, time));
-            if self.best.as_ref().is_some_and(|best| best.1 <= self.bound_ps) {
+            if self.best.values().any(|(time, _)| *time <= self.bound_ps) {
                 return Err(End::Bound);
             }
         }
@@ -187,8 +199,8 @@ impl Trials<'_, '_> {
             Ok(time) => {
                 self.learn(&setup, *time);
                 self.spent += self.cost(setup.choice);
-                if self.best.as_ref().is_none_or(|best| *time < best.1) {
-                    self.best = Some((setup.clone(), *time));
+                if self.best.get(&setup.choice).is_none_or(|best| *time < best.0) {
+                    self.best.insert(setup.choice, (*time, setup.clone()));
                 }
             }
             Err(error) => {
