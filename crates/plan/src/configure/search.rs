@@ -39,7 +39,7 @@ impl Search<'_, '_> {
     /// Searches until the bound is reached, nothing better is near, or the steps are used up; why it ended: at `rates` where
     /// near the best only what lowers the bound by rates was planned.
     pub fn run(&mut self) -> &'static str {
-        let is_greedy = self.trials.effort.method == Method::Greedy;
+        let is_greedy = self.trials.aim.effort.method == Method::Greedy;
         let wires = self.aries.wires;
         let mut outcome = Ok(());
         // The best on fewer wires is one to start from on more.
@@ -68,19 +68,19 @@ impl Search<'_, '_> {
             self.go_on()?;
             self.prune()?;
         }
-        if self.trials.effort.switching_ps.is_some() { self.part() } else { Ok(()) }
+        if self.trials.aim.effort.switching_ps.is_some() { self.part() } else { Ok(()) }
     }
 
     /// Simulates what is given, the mesh and the torus, and the paper's segments for what does best there; then, unless that is all,
     /// what the estimate makes of them.
     fn start(&mut self, is_greedy: bool) -> Result {
-        let (given, plain) = (self.trials.fabric.given.clone(), Configuration::default());
+        let (given, plain) = (self.trials.aim.fabric.given.clone(), Configuration::default());
         let mut seeds = vec![given.clone()];
         if !is_greedy {
             seeds.extend([plain.clone(), self.torus()]);
         }
         seeds.retain(|seed| seed.check(&self.aries).is_ok());
-        let choices = 0..self.trials.work.choices();
+        let choices = 0..self.trials.aim.work.choices();
         let all = seeds.iter().flat_map(|seed| choices.clone().map(|choice| Setup::one(seed, choice)));
         self.trials.simulate(all.collect())?;
         for best in self.trials.fastest(if is_greedy { usize::MAX } else { SHAPED }) {
@@ -88,7 +88,9 @@ impl Search<'_, '_> {
             if self.trials.is_improvable(base.choice) {
                 self.shape(&base)?;
                 if !is_greedy {
-                    self.descend(base, best)?;
+                    let mut starts = vec![base, best];
+                    starts.dedup();
+                    self.descend(&starts)?;
                 }
             }
         }
@@ -109,29 +111,29 @@ impl Search<'_, '_> {
 
     /// Simulates segments for the shortest messages beside those of a setup.
     fn shape(&mut self, base: &Setup) -> Result {
-        let Some(demands) = self.trials.demands(base, &ALL) else { return Ok(()) };
+        let Some(demands) = self.trials.aim.demands(base, &ALL) else { return Ok(()) };
         let shaped = |base: &Setup| base.with(&ALL, &greedy(&self.aries, base.at(&ALL), &demands));
         let shaped = on_cores(from_ref(base), &mut || self.trials.goes_on(), shaped).ok_or(End::Steps)?;
         self.trials.simulate(shaped)
     }
 
-    /// Simulates some on the way of the estimate from each of two setups.
-    fn descend(&mut self, plain: Setup, seed: Setup) -> Result {
-        let is_planned = self.trials.work.is_planned(seed.choice);
-        for start in if seed == plain { vec![seed] } else { vec![plain, seed] } {
+    /// Simulates some on the way of the estimate from each of some setups.
+    fn descend(&mut self, starts: &[Setup]) -> Result {
+        let (aim, aries) = (self.trials.aim, &self.aries);
+        let way = |start: &Setup| {
             // Some algorithms send other messages on another fabric. To plan them at every step would take too long.
             let demands = |now: &Configuration| {
-                let setup = Setup::one(now, start.choice);
-                if is_planned && setup != start { None } else { self.trials.demands(&setup, &ALL) }
+                let is_known = aim.work.is_planned(start.choice) && now != start.at(&ALL);
+                (!is_known).then(|| aim.demands(&Setup::one(now, start.choice), &ALL)).flatten()
             };
             // Each step adds one, and there are not more than this.
-            let way = descend(&self.aries, start.at(&ALL), 4 * self.trials.fabric.mesh.ranks(), demands);
+            let way = descend(aries, start.at(&ALL), 4 * aim.fabric.mesh.ranks(), demands);
             let every = way.len().div_ceil(WAYPOINTS).max(1);
             let some = way.iter().rev().step_by(every);
-            let setups = some.map(|configuration| Setup::one(configuration, start.choice)).collect();
-            self.trials.simulate(setups)?;
-        }
-        Ok(())
+            some.map(|configuration| Setup::one(configuration, start.choice)).collect::<Vec<_>>()
+        };
+        let ways = on_cores(starts, &mut || self.trials.goes_on(), way).ok_or(End::Steps)?;
+        self.trials.simulate(ways.concat())
     }
 
     /// Anneals the best and climbs from there, as long as that makes it faster.
@@ -150,7 +152,7 @@ impl Search<'_, '_> {
             // Where it is soon done it is tried some more times.
             left = match self.trials.best().is_some_and(|(now, _)| now as f64 <= before as f64 * WORTH) {
                 true => PATIENCE,
-                false if self.trials.fabric.mesh.ranks() > FEW => 0,
+                false if self.trials.aim.fabric.mesh.ranks() > FEW => 0,
                 false => left - 1,
             };
         }
@@ -173,13 +175,13 @@ impl Search<'_, '_> {
 
     /// The best by the estimate that annealing meets for what a part sends.
     fn annealed(&mut self, from: &Setup, part: &Phases, round: u64, share: usize) -> Vec<Configuration> {
-        let Some(demands) = self.trials.demands(from, part) else { return vec![] };
+        let Some(demands) = self.trials.aim.demands(from, part) else { return vec![] };
         // What sends other messages on another fabric is not estimated by these.
         let plain = Setup::one(&Configuration::default(), from.choice);
-        if self.trials.demands(&plain, part).as_ref() != Some(&demands) {
+        if self.trials.aim.demands(&plain, part).as_ref() != Some(&demands) {
             return vec![];
         }
-        let steps = ANNEALED.min(WORK / demands.work(self.trials.fabric.mesh.ranks())) / share;
+        let steps = ANNEALED.min(WORK / demands.work(self.trials.aim.fabric.mesh.ranks())) / share;
         let seeds: Vec<u64> = (0..CHAINS).map(|chain| round * CHAINS + chain).collect();
         let chain = |&seed: &u64| anneal(&self.aries, from.at(part).clone(), &demands, (steps, seed, WAYPOINTS));
         let Some(chains) = on_cores(&seeds, &mut || self.trials.goes_on(), chain) else { return vec![] };
@@ -204,7 +206,7 @@ impl Search<'_, '_> {
     /// Simulates what is near the best in one part, until something is better.
     fn exchange(&mut self, part: &Phases) -> Result {
         let Some((time, best)) = self.trials.best() else { return Ok(()) };
-        let Some(demands) = self.trials.demands(&best, part) else { return Ok(()) };
+        let Some(demands) = self.trials.aim.demands(&best, part) else { return Ok(()) };
         let near = Estimate::new(&self.aries, best.at(part).clone(), &demands).near(&self.aries, &demands);
         let mut setups: Vec<Setup> = near.iter().map(|near| best.with(part, &near.configuration)).collect();
         setups.retain(|setup| self.trials.is_worth_a_plan(setup, |new, least| new < least));
@@ -220,7 +222,7 @@ impl Search<'_, '_> {
     /// Parts the phases of the best in two, and the parts again, as long as a change of configuration between them makes it faster.
     fn part(&mut self) -> Result {
         let Some((_, best)) = self.trials.best() else { return Ok(()) };
-        let Ok((_, schedule)) = self.trials.build(&best) else { return Ok(()) };
+        let Ok((_, schedule)) = self.trials.aim.build(&best) else { return Ok(()) };
         // What has more goes on in the last.
         let phases = schedule.phases.len().min(MAX_CONFIGURATIONS);
         let mut open = best.parts();
@@ -250,7 +252,7 @@ impl Search<'_, '_> {
     /// Leaves away segments that the best does not use, if it is as fast without them.
     fn prune(&mut self) -> Result {
         let Some((time, best)) = self.trials.best() else { return Ok(()) };
-        let ([configuration], Ok((fabric, schedule))) = (&best.turns[..], self.trials.build(&best)) else {
+        let ([configuration], Ok((fabric, schedule))) = (&best.turns[..], self.trials.aim.build(&best)) else {
             return Ok(());
         };
         let channels = schedule.channels(&fabric);

@@ -41,15 +41,21 @@ pub enum End {
     Steps,
 }
 
-/// What was tried, and what is to be known for it.
-pub struct Trials<'a, 'p> {
+/// What is to be fast, and where.
+#[derive(Clone, Copy)]
+pub struct Aim<'a> {
     pub fabric: &'a Reconfigurable,
     pub system: &'a System,
     pub work: &'a Work<'a>,
     pub fidelity: Fidelity,
     pub effort: Effort,
+}
+
+/// What was tried.
+pub struct Trials<'a, 'p> {
+    pub aim: Aim<'a>,
     pub bound_ps: Picos,
-    pub progress: &'a mut Progress<'p>,
+    progress: &'a mut Progress<'p>,
     /// Times of what was simulated; `None` where nothing applies.
     pub times: HashMap<Setup, Option<Picos>>,
     /// Steps taken: simulations, and plans by prices by what they cost.
@@ -95,11 +101,63 @@ impl Setup {
     }
 }
 
-impl Trials<'_, '_> {
+impl Aim<'_> {
+    /// The schedule of a setup, and the fabric as it is configured for it.
+    pub fn build(&self, setup: &Setup) -> Result<(Fabric, Schedule)> {
+        let fabric = self.fabric.configured(&setup.turns, self.effort.switching_ps.unwrap_or(0))?;
+        let schedule = self.work.on(&fabric, self.system, setup.choice, true)?;
+        Ok((fabric, schedule))
+    }
+
+    /// What its schedule sends in some phases, if there is one and it sends something.
+    pub fn demands(&self, setup: &Setup, phases: &Phases) -> Option<Demands> {
+        let (fabric, schedule) = self.build(setup).ok()?;
+        Some(Demands::of(&fabric, &schedule, phases)).filter(|demands| demands.total > 0.0)
+    }
+
+    /// How long its schedule takes.
+    fn time(&self, setup: &Setup) -> Result<Picos> {
+        let (fabric, schedule) = self.build(setup)?;
+        let mut progress = |_| {
+            checkpoint();
+            true
+        };
+        trial::time(&fabric, &schedule, self.system, self.fidelity, &mut progress)
+    }
+
+    /// What no schedule on a configuration can beat by rates.
+    fn by_rates(&self, configuration: &Configuration) -> Option<Picos> {
+        let fabric = self.fabric.configured(std::slice::from_ref(configuration), 0).ok()?;
+        let (collective, bytes) = self.work.task();
+        bound::by_cuts(&fabric, self.system, collective, bytes).ok().map(|bound| bound.time_ps)
+    }
+
+    /// Steps that a simulation of a choice takes.
+    fn cost(&self, choice: usize) -> u32 {
+        let planned = (self.fabric.mesh.ranks() / PLANNED).pow(2) as u32;
+        1 + if self.work.is_planned(choice) { planned.min(self.effort.steps / PLANS) } else { 0 }
+    }
+}
+
+impl<'a, 'p> Trials<'a, 'p> {
+    /// Nothing yet.
+    pub fn new(aim: Aim<'a>, bound_ps: Picos, progress: &'a mut Progress<'p>) -> Self {
+        Trials {
+            aim,
+            bound_ps,
+            progress,
+            times: HashMap::new(),
+            spent: 0,
+            best: BTreeMap::new(),
+            planned: HashMap::new(),
+            refusal: None,
+        }
+    }
+
     /// The least time on a configuration that was simulated.
     pub fn time_of(&self, configuration: &Configuration) -> Option<Picos> {
         let of = |choice| self.times.get(&Setup::one(configuration, choice)).copied().flatten();
-        (0..self.work.choices()).filter_map(of).min()
+        (0..self.aim.work.choices()).filter_map(of).min()
     }
 
     /// Why there is nothing to simulate.
@@ -119,22 +177,9 @@ impl Trials<'_, '_> {
         all.into_iter().map(|(_, setup)| setup.clone()).take(most).collect()
     }
 
-    /// The schedule of a setup, and the fabric as it is configured for it.
-    pub fn build(&self, setup: &Setup) -> Result<(Fabric, Schedule)> {
-        let fabric = self.fabric.configured(&setup.turns, self.effort.switching_ps.unwrap_or(0))?;
-        let schedule = self.work.on(&fabric, self.system, setup.choice, true)?;
-        Ok((fabric, schedule))
-    }
-
-    /// What its schedule sends in some phases, if there is one and it sends something.
-    pub fn demands(&self, setup: &Setup, phases: &Phases) -> Option<Demands> {
-        let (fabric, schedule) = self.build(setup).ok()?;
-        Some(Demands::of(&fabric, &schedule, phases)).filter(|demands| demands.total > 0.0)
-    }
-
     /// Tells how far the search is; whether it is to go on.
     pub fn goes_on(&mut self) -> bool {
-        (self.progress)((f64::from(self.spent) / f64::from(self.effort.steps.max(1))).min(1.0))
+        (self.progress)((f64::from(self.spent) / f64::from(self.aim.effort.steps.max(1))).min(1.0))
     }
 
     /// Whether a choice may be faster on another configuration: not if its plans are the best by rates, and these no
@@ -147,7 +192,7 @@ impl Trials<'_, '_> {
     /// those that are slower by rates are not looked for.
     pub fn is_worth_a_plan(&self, setup: &Setup, test: impl Fn(Picos, Picos) -> bool) -> bool {
         match (&setup.turns[..], self.planned.get(&setup.choice)) {
-            ([turn], Some(&least)) => self.by_rates(turn).is_some_and(|rates| test(rates, least)),
+            ([turn], Some(&least)) => self.aim.by_rates(turn).is_some_and(|rates| test(rates, least)),
             _ => true,
         }
     }
@@ -159,16 +204,17 @@ impl Trials<'_, '_> {
         setups
             .retain(|setup| !self.times.contains_key(setup) && self.is_worth_a_plan(setup, |new, least| new <= least));
         while !setups.is_empty() {
-            let mut left = self.effort.steps.saturating_sub(self.spent);
+            let mut left = self.aim.effort.steps.saturating_sub(self.spent);
             let fits = |setup: &&Setup| {
-                let cost = self.cost(setup.choice);
+                let cost = self.aim.cost(setup.choice);
                 left.checked_sub(cost).inspect(|less| left = *less).is_some()
             };
             let batch: Vec<Setup> = setups.drain(..setups.iter().take(BATCH).take_while(fits).count()).collect();
             if batch.is_empty() || !self.goes_on() {
                 return Err(End::Steps);
             }
-            let times = self.times_of(&batch).ok_or(End::Steps)?;
+            let aim = self.aim;
+            let times = on_cores(&batch, &mut || self.goes_on(), |setup| aim.time(setup)).ok_or(End::Steps)?;
             batch.into_iter().zip(times).for_each(|(setup, time)| self.keep(setup, time));
             if self.best.values().any(|(time, _)| *time <= self.bound_ps) {
                 return Err(End::Bound);
@@ -177,28 +223,12 @@ impl Trials<'_, '_> {
         Ok(())
     }
 
-    /// Times of setups, simulated on all cores; `None` if it is to end.
-    fn times_of(&mut self, batch: &[Setup]) -> Option<Vec<Result<Picos>>> {
-        let (fabric, system, work, fidelity) = (self.fabric, self.system, self.work, self.fidelity);
-        let switching_ps = self.effort.switching_ps.unwrap_or(0);
-        let time = |setup: &Setup| -> Result<Picos> {
-            let fabric = fabric.configured(&setup.turns, switching_ps)?;
-            let schedule = work.on(&fabric, system, setup.choice, true)?;
-            let mut progress = |_| {
-                checkpoint();
-                true
-            };
-            trial::time(&fabric, &schedule, system, fidelity, &mut progress)
-        };
-        on_cores(batch, &mut || self.goes_on(), time)
-    }
-
     /// Keeps a time, or why there is none.
     fn keep(&mut self, setup: Setup, time: Result<Picos>) {
         match &time {
             Ok(time) => {
                 self.learn(&setup, *time);
-                self.spent += self.cost(setup.choice);
+                self.spent += self.aim.cost(setup.choice);
                 if self.best.get(&setup.choice).is_none_or(|best| *time < best.0) {
                     self.best.insert(setup.choice, (*time, setup.clone()));
                 }
@@ -214,25 +244,12 @@ impl Trials<'_, '_> {
     /// Keeps the bound by rates of a configuration where that is most of the time of a choice that plans by prices.
     fn learn(&mut self, setup: &Setup, time: Picos) {
         // Of paths no bound by cuts is near.
-        if self.work.task().0.kind == Kind::AllToAll || !self.work.is_planned(setup.choice) {
+        if self.aim.work.task().0.kind == Kind::AllToAll || !self.aim.work.is_planned(setup.choice) {
             return;
         }
         let [turn] = &setup.turns[..] else { return };
-        if let Some(rates) = self.by_rates(turn).filter(|rates| 2 * rates >= time) {
+        if let Some(rates) = self.aim.by_rates(turn).filter(|rates| 2 * rates >= time) {
             self.planned.entry(setup.choice).and_modify(|least| *least = rates.min(*least)).or_insert(rates);
         }
-    }
-
-    /// What no schedule on a configuration can beat by rates.
-    fn by_rates(&self, configuration: &Configuration) -> Option<Picos> {
-        let fabric = self.fabric.configured(std::slice::from_ref(configuration), 0).ok()?;
-        let (collective, bytes) = self.work.task();
-        bound::by_cuts(&fabric, self.system, collective, bytes).ok().map(|bound| bound.time_ps)
-    }
-
-    /// Steps that a simulation of a choice takes.
-    fn cost(&self, choice: usize) -> u32 {
-        let planned = (self.fabric.mesh.ranks() / PLANNED).pow(2) as u32;
-        1 + if self.work.is_planned(choice) { planned.min(self.effort.steps / PLANS) } else { 0 }
     }
 }
