@@ -1,9 +1,8 @@
 //! The configuration of a fabric that makes a collective or a schedule fastest.
 //!
 //! ARIES (DATE 2024) gives configurations for rings, double binary trees and multi-trees by hand, and cuts wires greedily
-//! into the shortest segments. Here they are searched for any algorithm: links that messages would relieve are added
-//! while an estimate of the load falls, the most promising configurations are simulated, and the best is improved step by
-//! step.
+//! into the shortest segments. Here they are searched for any algorithm. There is one search (`search`): it has starts, of which the paper's
+//! (`greedy`) is one, and moves. An estimate of the load (`estimate`) ranks the moves; simulation (`trials`) decides.
 
 mod anneal;
 mod bound;
@@ -91,9 +90,9 @@ impl Reconfigurable {
 /// How a configuration is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// By estimates, annealing and simulation.
+    /// From several starts, with moves.
     Search,
-    /// Segments for the shortest messages first, as in the paper; at most a few simulations.
+    /// The paper's start alone, segments for the shortest messages first: two simulations a choice at most.
     Greedy,
 }
 

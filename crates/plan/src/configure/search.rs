@@ -1,4 +1,7 @@
-//! From a few configurations to better ones: starts, moves that an estimate ranks, and simulation, which decides.
+//! From a few setups to better ones: starts, moves that an estimate ranks, and simulation, which decides.
+//!
+//! Starts are what is given, the mesh, the torus, the paper's segments, and the best on fewer wires. A move gives one part of the phases, most
+//! often all of them, another configuration: one that annealing met, or one that is near.
 
 use super::Method;
 use super::anneal::{anneal, descend};
@@ -26,8 +29,8 @@ const WORTH: f64 = 0.97;
 /// How often it is annealed in vain, and up to how many ranks; once on larger fabrics.
 const PATIENCE: u32 = 4;
 const FEW: usize = 36;
-/// Choices that are shaped: those that do best as they are.
-const SHAPED: usize = 3;
+/// Choices that go on from the starts: those that do best there.
+const CHOSEN: usize = 3;
 
 /// A search, with the wires that it may take.
 pub struct Search<'a, 'p> {
@@ -42,12 +45,18 @@ impl Search<'_, '_> {
         let is_greedy = self.trials.aim.effort.method == Method::Greedy;
         let wires = self.aries.wires;
         let mut outcome = Ok(());
-        // The best on fewer wires is one to start from on more.
         for wires in if is_greedy { wires..=wires } else { 1..=wires } {
             (self.aries.wires, self.trials.spent) = (wires, 0);
+            let on_fewer = std::mem::take(&mut self.trials.best);
             outcome = self.search(is_greedy);
+            // What is best on fewer wires is one to start from on more.
+            let best = self.trials.best().map(|best| best.0);
+            on_fewer.into_values().for_each(|(time, setup)| self.trials.offer(time, &setup));
             if matches!(outcome, Err(End::Bound)) {
                 break;
+            }
+            if self.trials.best().map(|best| best.0) != best {
+                outcome = self.climb().and(outcome);
             }
         }
         match outcome {
@@ -83,7 +92,7 @@ impl Search<'_, '_> {
         let choices = 0..self.trials.aim.work.choices();
         let all = seeds.iter().flat_map(|seed| choices.clone().map(|choice| Setup::one(seed, choice)));
         self.trials.simulate(all.collect())?;
-        for best in self.trials.fastest(if is_greedy { usize::MAX } else { SHAPED }) {
+        for best in self.trials.fastest(if is_greedy { usize::MAX } else { CHOSEN }) {
             let base = Setup::one(if is_greedy { &given } else { &plain }, best.choice);
             if self.trials.is_improvable(base.choice) {
                 self.shape(&base)?;
@@ -144,9 +153,7 @@ impl Search<'_, '_> {
             if left == 0 || !self.trials.is_improvable(best.choice) {
                 break;
             }
-            let parts = best.parts();
-            let jumps = |part| self.jumps(&best, from_ref(part), WAYPOINTS, (round, parts.len()));
-            let found = parts.iter().flat_map(jumps).collect();
+            let found = self.jumps(&best, &[ALL], WAYPOINTS, (round, 1));
             self.trials.simulate(found)?;
             self.climb()?;
             // Where it is soon done it is tried some more times.
@@ -234,14 +241,8 @@ impl Search<'_, '_> {
             let setups = inner.clone().flat_map(at).collect();
             self.trials.simulate(setups)?;
             let Some((_, best)) = self.trials.best().filter(|best| best.0 < before) else { continue };
-            open.extend(
-                best.parts()
-                    .into_iter()
-                    .map(|new| new.start)
-                    .find(|start| inner.contains(start))
-                    .into_iter()
-                    .flat_map(halves),
-            );
+            let boundary = best.parts().into_iter().map(|new| new.start).find(|start| inner.contains(start));
+            open.extend(boundary.into_iter().flat_map(halves));
         }
         match self.trials.best() {
             Some((_, best)) if best.turns.len() > 1 => self.climb(),

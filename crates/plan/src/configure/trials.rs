@@ -201,8 +201,11 @@ impl<'a, 'p> Trials<'a, 'p> {
     pub fn simulate(&mut self, setups: Vec<Setup>) -> std::result::Result<(), End> {
         let mut known = HashSet::new();
         let mut setups: Vec<Setup> = setups.into_iter().filter(|setup| known.insert(setup.clone())).collect();
-        setups
-            .retain(|setup| !self.times.contains_key(setup) && self.is_worth_a_plan(setup, |new, least| new <= least));
+        setups.retain(|setup| {
+            let time = self.times.get(setup).copied();
+            time.flatten().into_iter().for_each(|time| self.offer(time, setup));
+            time.is_none() && self.is_worth_a_plan(setup, |new, least| new <= least)
+        });
         while !setups.is_empty() {
             let mut left = self.aim.effort.steps.saturating_sub(self.spent);
             let fits = |setup: &&Setup| {
@@ -229,9 +232,7 @@ impl<'a, 'p> Trials<'a, 'p> {
             Ok(time) => {
                 self.learn(&setup, *time);
                 self.spent += self.aim.cost(setup.choice);
-                if self.best.get(&setup.choice).is_none_or(|best| *time < best.0) {
-                    self.best.insert(setup.choice, (*time, setup.clone()));
-                }
+                self.offer(*time, &setup);
             }
             Err(error) => {
                 self.spent += 1;
@@ -239,6 +240,13 @@ impl<'a, 'p> Trials<'a, 'p> {
             }
         }
         self.times.insert(setup, time.ok());
+    }
+
+    /// Keeps a setup if it is the fastest of its choice.
+    pub fn offer(&mut self, time: Picos, setup: &Setup) {
+        if self.best.get(&setup.choice).is_none_or(|best| time < best.0) {
+            self.best.insert(setup.choice, (time, setup.clone()));
+        }
     }
 
     /// Keeps the bound by rates of a configuration where that is most of the time of a choice that plans by prices.
