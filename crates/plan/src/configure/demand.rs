@@ -3,6 +3,7 @@
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::Schedule;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// Most phases that are told apart; those after count with the last one.
 pub const PHASES: usize = 4;
@@ -19,15 +20,10 @@ pub struct Demands {
 }
 
 impl Demands {
-    /// Of a schedule's messages. O(transfers).
-    pub fn of(fabric: &Fabric, schedule: &Schedule) -> Demands {
-        Demands::within(fabric, schedule, |_| true)
-    }
-
-    /// Of its messages in some phases. O(transfers).
-    pub fn within(fabric: &Fabric, schedule: &Schedule, is_in: impl Fn(u32) -> bool) -> Demands {
+    /// Of a schedule's messages in some phases. O(transfers).
+    pub fn of(fabric: &Fabric, schedule: &Schedule, phases: &Range<usize>) -> Demands {
         let mut bytes: HashMap<_, [u64; PHASES]> = HashMap::new();
-        for transfer in schedule.transfers.iter().filter(|transfer| is_in(transfer.phase)) {
+        for transfer in schedule.transfers.iter().filter(|transfer| phases.contains(&(transfer.phase as usize))) {
             let ends = [transfer.to, transfer.from].map(|rank| schedule.node_of(fabric, rank));
             let lanes = transfer.lanes().map(|lane| &schedule.lanes[lane]);
             let sum: u64 = lanes.map(|lane| lane.chunk_bytes * lane.chunks).sum();

@@ -1,13 +1,17 @@
 //! What a configuration does for given messages, estimated without simulating them.
 
 use super::demand::{Bytes, Demands, PHASES};
+use super::room::{Obstacle, with_segment};
 use antiphon_model::fabric::NodeId;
 use antiphon_model::fabric::aries::{Aries, Configuration, Segment};
+use std::collections::HashSet;
 
 /// How much more a loaded link counts than a less loaded one: the exponent of a norm.
 const NORM: i32 = 8;
 /// What the mean number of hops counts beside it.
 const HOPS: f64 = 0.05;
+/// Most configurations that are near one.
+const NEAR: usize = 24;
 /// No link.
 const NONE: u8 = u8::MAX;
 
@@ -166,60 +170,32 @@ impl Estimate {
     /// The configuration with a segment added, in both directions if that is asked and possible; `None` if it is there.
     pub fn with(&self, aries: &Aries, segment: Segment, both_ways: bool) -> Option<Configuration> {
         let one = self.added(aries, &self.configuration, segment)?;
-        match self.added(aries, &one, segment.reversed()).filter(|_| both_ways) {
-            Some(both) => Some(both),
-            None => Some(one),
-        }
+        let both = both_ways.then(|| self.added(aries, &one, segment.reversed())).flatten();
+        Some(both.unwrap_or(one))
     }
 
-    /// A configuration with a segment added, or a mesh link between the same routers that was not attached: those that
-    /// share its wire with it, and as many of the least loaded links at its ends as take its ports, go.
+    /// The same from another configuration: of what is in the way of the segment the least loaded links go.
     fn added(&self, aries: &Aries, base: &Configuration, segment: Segment) -> Option<Configuration> {
-        let ends = aries.ends(segment);
-        let is_mesh = base.is_detached(ends);
-        if !is_mesh && aries.wires == 1 && base.segments.binary_search(&segment).is_ok() {
+        let is_there = base.segments.binary_search(&segment).is_ok() && !base.is_detached(aries.ends(segment));
+        if is_there && aries.wires == 1 {
             return None;
         }
-        let Configuration { mut segments, mut detached } = base.clone();
-        let interval = |s: &Segment| (s.from.min(s.to), s.from.max(s.to));
-        let overlaps = |other: &Segment| {
-            let way = |s: &Segment| (s.dimension, s.line, s.ascends());
-            let ((a, b), (c, d)) = (interval(other), interval(&segment));
-            way(other) == way(&segment) && a < d && c < b
+        let load = |link: &Obstacle| self.load(link.0);
+        let least = |_: &Configuration, links: &[Obstacle]| {
+            (0..links.len()).min_by(|&a, &b| load(&links[a]).total_cmp(&load(&links[b])))
         };
-        while !is_mesh && segments.iter().filter(|other| overlaps(other)).count() >= aries.wires as usize {
-            let meeting = (0..segments.len()).filter(|&at| overlaps(&segments[at]));
-            let load = |at: usize| self.load(aries.ends(segments[at]));
-            segments.remove(meeting.min_by(|&a, &b| load(a).total_cmp(&load(b)))?);
-        }
-        for (node, outgoing, plus) in [(ends.0, true, segment.ascends()), (ends.1, false, !segment.ascends())] {
-            let (class, room) = aries.ports.class_of(segment.dimension, plus);
-            // Whether a link takes one of the ports that the segment could take.
-            let uses = |(from, to): (NodeId, NodeId)| {
-                let (own, other) = if outgoing { (from, to) } else { (to, from) };
-                let side = || aries.segment(own, other).map(|s| aries.ports.class_of(s.dimension, s.ascends()).0);
-                own == node && side() == Some(class)
-            };
-            loop {
-                let mesh = aries.mesh_links_of(node, outgoing).filter(|ends| !detached.contains(ends) && uses(*ends));
-                let bypasses = segments.iter().enumerate().map(|(at, &other)| (aries.ends(other), Some(at)));
-                let there: Vec<_> =
-                    mesh.map(|ends| (ends, None)).chain(bypasses.filter(|(ends, _)| uses(*ends))).collect();
-                if there.len() < room {
-                    break;
-                }
-                match there.into_iter().min_by(|(a, _), (b, _)| self.load(*a).total_cmp(&self.load(*b)))? {
-                    (_, Some(at)) => drop(segments.remove(at)),
-                    (ends, None) => detached.push(ends),
-                }
-            }
-        }
-        if is_mesh {
-            detached.retain(|other| *other != ends);
-        } else {
-            segments.push(segment);
-        }
-        Some(Configuration::new(segments, detached))
+        with_segment(aries, base, segment, least)
+    }
+
+    /// Configurations with one segment more, in one direction and in both, with what it replaces gone; the best first.
+    pub fn near(&self, aries: &Aries, demands: &Demands) -> Vec<Estimate> {
+        let mut done = HashSet::new();
+        let wishes = self.wishes(aries, demands).into_iter().flat_map(|segment| [(segment, true), (segment, false)]);
+        let new = wishes.filter_map(|(segment, both)| self.with(aries, segment, both));
+        let new = new.filter(|next| done.insert(next.clone())).map(|next| Estimate::new(aries, next, demands));
+        let mut near: Vec<Estimate> = new.filter(|next| next.cost.is_finite()).take(NEAR).collect();
+        near.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+        near
     }
 }
 

@@ -1,17 +1,18 @@
 //! The configuration of a fabric that makes a collective or a schedule fastest.
 //!
 //! ARIES (DATE 2024) gives configurations for rings, double binary trees and multi-trees by hand, and cuts wires greedily
-//! into the shortest segments. Here they are searched for any algorithm: links that messages would relieve are added
-//! while an estimate of the load falls, the most promising configurations are simulated, and the best is improved step by
-//! step.
+//! into the shortest segments. Here they are searched for any algorithm. There is one search (`search`): it has starts, of which the paper's
+//! (`greedy`) is one, and moves. An estimate of the load (`estimate`) ranks the moves; simulation (`trials`) decides.
 
+mod anneal;
 mod bound;
-mod changes;
 mod cores;
 mod demand;
 mod estimate;
 mod greedy;
+mod room;
 mod search;
+mod trials;
 
 pub use bound::bound;
 
@@ -27,6 +28,8 @@ use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_proof::verify;
 use antiphon_sim::Fidelity;
+use search::Search;
+use trials::{Aim, Trials};
 
 /// A fabric that can be configured, as a specification says it.
 #[derive(Debug, Clone)]
@@ -67,15 +70,6 @@ impl Reconfigurable {
         }
     }
 
-    /// The same with a wire less along each row and column, if one is left then; as it is given if that still fits.
-    pub(crate) fn with_fewer_wires(&self) -> Option<Reconfigurable> {
-        let wires = self.aries.wires.checked_sub(1).filter(|wires| *wires > 0)?;
-        let name = self.mesh.name.replace(&format!(":wires={}", self.aries.wires), &format!(":wires={wires}"));
-        let (aries, mesh) = (Aries { wires, ..self.aries.clone() }, Fabric::parse(&name).ok()?);
-        let given = Some(self.given.clone()).filter(|given| given.check(&aries).is_ok()).unwrap_or_default();
-        Some(Reconfigurable { aries, mesh, given })
-    }
-
     /// The fabric as it is configured in turns, with the time of a change, named by its specification.
     ///
     /// # Errors
@@ -96,9 +90,9 @@ impl Reconfigurable {
 /// How a configuration is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// By estimates, annealing and simulation.
+    /// From several starts, with moves.
     Search,
-    /// Segments for the shortest messages first, as in the paper; at most a few simulations.
+    /// The paper's start alone, segments for the shortest messages first: two simulations a choice at most.
     Greedy,
 }
 
@@ -246,14 +240,16 @@ pub fn configure(
     }
     let (collective, bytes) = work.task();
     let bound = bound(fabric, system, collective, bytes)?;
-    let mut search = search::Search::new(fabric, system, work, fidelity, effort, bound.0, progress);
+    let aim = Aim { fabric, system, work, fidelity, effort };
+    let mut search = Search { trials: Trials::new(aim, bound.0, progress), aries: fabric.aries.clone() };
     let ended = search.run();
-    let (turns, choice, time_ps) = search.best().ok_or_else(|| search.refusal())?;
-    let given_ps = search.time_of(&fabric.given);
-    let simulated = search.simulated();
-    let changes = effort.switching_ps.map(|_| search.changes());
-    let fabric = fabric.configured(&turns, effort.switching_ps.unwrap_or(0))?;
-    let schedule = work.on(&fabric, system, choice, false)?;
+    let trials = search.trials;
+    let (time_ps, best) = trials.best().ok_or_else(|| trials.refusal())?;
+    let given_ps = trials.time_of(&fabric.given);
+    let simulated = trials.times.len() as u32;
+    let changes = effort.switching_ps.map(|_| trials.times.keys().filter(|tried| tried.turns.len() > 1).count() as u32);
+    let fabric = fabric.configured(&best.turns, effort.switching_ps.unwrap_or(0))?;
+    let schedule = work.on(&fabric, system, best.choice, false)?;
     verify(&fabric, &schedule)?;
     Ok(Outcome { fabric, schedule, time_ps, given_ps, bound, simulated, changes, ended })
 }
@@ -277,17 +273,17 @@ mod tests {
         Effort { method, switching_ps: None, steps }
     }
 
-    fn search(spec: &str, algorithms: &[&str], bytes: Bytes, steps: u32) -> Result<Outcome> {
+    fn find(spec: &str, system: &System, work: &Work, effort: Effort) -> Result<Outcome> {
+        configure(&Reconfigurable::parse(spec)?, system, work, Fidelity::Packet, effort, &mut |_| true)
+    }
+
+    fn reduced(algorithms: &[&str], bytes: Bytes, work: impl FnOnce(&Work) -> Result<Outcome>) -> Result<Outcome> {
         let algorithms: Vec<String> = algorithms.iter().map(ToString::to_string).collect();
-        let work = Work::Collective { collective: Collective::new(Kind::AllReduce), bytes, algorithms: &algorithms };
-        configure(
-            &Reconfigurable::parse(spec)?,
-            &aries(),
-            &work,
-            Fidelity::Packet,
-            effort(Method::Search, steps),
-            &mut |_| true,
-        )
+        work(&Work::Collective { collective: Collective::new(Kind::AllReduce), bytes, algorithms: &algorithms })
+    }
+
+    fn search(spec: &str, algorithms: &[&str], bytes: Bytes, steps: u32) -> Result<Outcome> {
+        reduced(algorithms, bytes, |work| find(spec, &aries(), work, effort(Method::Search, steps)))
     }
 
     /// Every edge of the ring gets a second link, so that it takes half of the time but for latency: ARIES, section IV-A1.
@@ -347,9 +343,6 @@ mod tests {
     /// turns the mesh loses less by shared links than in the order of arrival, so that on 8x8 less is gained.
     #[test]
     fn greedy_segments_serve_short_messages() {
-        let algorithms = ["dbtree".to_string()];
-        let collective = Collective::new(Kind::AllReduce);
-        let work = Work::Collective { collective, bytes: 1 << 20, algorithms: &algorithms };
         let mut by_arrival = aries();
         for (key, value) in [
             ("link_arbitration", "arrival"),
@@ -365,9 +358,8 @@ mod tests {
             (&aries(), "aries:4x4", 1.4),
             (&aries(), "aries:8x8", 1.08),
         ] {
-            let fabric = Reconfigurable::parse(spec).unwrap();
-            let found = configure(&fabric, system, &work, Fidelity::Packet, effort(Method::Greedy, 400), &mut |_| true)
-                .unwrap();
+            let greedy = |work: &Work| find(spec, system, work, effort(Method::Greedy, 400));
+            let found = reduced(&["dbtree"], 1 << 20, greedy).unwrap();
             assert_eq!((found.simulated, found.ended), (2, "greedy"));
             let speedup = found.given_ps.unwrap() as f64 / found.time_ps as f64;
             assert!(speedup > least, "{spec}: {speedup} {}", found.fabric.name);
@@ -376,29 +368,19 @@ mod tests {
 
     #[test]
     fn messages_of_a_schedule_are_kept() {
-        let (mesh, system) = (Fabric::parse("mesh:4x4").unwrap(), aries());
-        let schedule = build(&mesh, &system, Collective::new(Kind::AllReduce), 1 << 18, "dbtree").unwrap();
-        let fabric = Reconfigurable::parse("aries:4x4").unwrap();
-        let work = Work::Schedule(&schedule);
-        let found =
-            configure(&fabric, &system, &work, Fidelity::Packet, effort(Method::Search, 100), &mut |_| true).unwrap();
+        let of = |mesh: &str| {
+            let collective = Collective::new(Kind::AllReduce);
+            build(&Fabric::parse(mesh).unwrap(), &aries(), collective, 1 << 18, "dbtree").unwrap()
+        };
+        let schedule = of("mesh:4x4");
+        let search = |schedule| find("aries:4x4", &aries(), &Work::Schedule(schedule), effort(Method::Search, 100));
+        let found = search(&schedule).unwrap();
         let ends = |schedule: &Schedule| schedule.transfers.iter().map(|t| (t.from, t.to)).collect::<Vec<_>>();
         assert_eq!(ends(&found.schedule), ends(&schedule));
         assert!(found.time_ps < found.given_ps.unwrap());
-        let other = build(&Fabric::parse("mesh:3x3").unwrap(), &system, schedule.collective, 4096, "dbtree").unwrap();
-        let refused = configure(
-            &fabric,
-            &system,
-            &Work::Schedule(&other),
-            Fidelity::Packet,
-            effort(Method::Search, 9),
-            &mut |_| true,
-        );
-        let message = refused.unwrap_err().message;
-        assert!(
-            message.contains("it is for mesh:3x3, not for aries:4x4 (it has 9 ranks, the fabric has 16)"),
-            "{message}"
-        );
+        let message = search(&of("mesh:3x3")).unwrap_err().message;
+        let why = "it is for mesh:3x3, not for aries:4x4 (it has 9 ranks, the fabric has 16)";
+        assert!(message.contains(why), "{message}");
     }
 
     /// Blocks and the trees between them get links of their own in turns, where that is worth the time of the change.
@@ -413,14 +395,11 @@ mod tests {
         changes_are_kept("aries:4x4");
     }
 
-    fn changes_are_kept(fabric: &str) {
-        let algorithms = ["multitree:concentration=2x2".to_string()];
-        let collective = Collective::new(Kind::AllReduce);
-        let work = Work::Collective { collective, bytes: 1 << 20, algorithms: &algorithms };
-        let fabric = Reconfigurable::parse(fabric).unwrap();
+    fn changes_are_kept(spec: &str) {
         let with = |switching_ps| {
             let effort = Effort { switching_ps, ..effort(Method::Search, 400) };
-            configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true).unwrap()
+            let search = |work: &Work| find(spec, &aries(), work, effort);
+            reduced(&["multitree:concentration=2x2"], 1 << 20, search).unwrap()
         };
         let (none, soon, late) = (with(None), with(Some(50_000)), with(Some(1_000_000_000)));
         assert!(soon.fabric.configurations() > 1 && soon.fabric.name.ends_with("switch=50ns"), "{}", soon.fabric.name);
@@ -444,14 +423,11 @@ mod tests {
         let error = search("aries:2x3", &["ring-bi-odd"], 4096, 9).unwrap_err();
         assert!(error.message.contains("ring-bi-odd does not apply"), "{error}");
         // Ended before anything was simulated, and after something was.
-        let algorithms = ["ring".to_string()];
-        let collective = Collective::new(Kind::AllReduce);
-        let work = Work::Collective { collective, bytes: 4096, algorithms: &algorithms };
-        let fabric = Reconfigurable::parse("aries:4x4").unwrap();
         let until = |calls: u32| {
             let mut left = calls;
             let mut progress = |_| left.checked_sub(1).inspect(|less| left = *less).is_some();
-            configure(&fabric, &aries(), &work, Fidelity::Packet, effort(Method::Search, 100), &mut progress)
+            let (fabric, effort) = (Reconfigurable::parse("aries:4x4").unwrap(), effort(Method::Search, 100));
+            reduced(&["ring"], 4096, |work| configure(&fabric, &aries(), work, Fidelity::Packet, effort, &mut progress))
         };
         assert_eq!(until(0).unwrap_err().code, Code::Interrupted);
         assert!(until(1).is_ok());
@@ -477,8 +453,7 @@ mod tests {
             let spec = format!("aries:{}x{}:wires={wires}:ports={ports}", sizes[0], sizes[1]);
             let algorithms = [algorithm.to_string()];
             let work = Work::Collective { collective: Collective::new(kind), bytes, algorithms: &algorithms };
-            let fabric = Reconfigurable::parse(&spec).unwrap();
-            let search = || super::configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true);
+            let search = || find(&spec, &aries(), &work, effort);
             if let Ok(found) = search() {
                 verify(&found.fabric, &found.schedule).unwrap();
                 prop_assert!(found.bound.0 <= found.time_ps && found.given_ps.is_none_or(|given| found.time_ps <= given));
@@ -524,7 +499,8 @@ mod tests {
             let schedule = builder.finish().unwrap();
             verify(&fabric.mesh, &schedule).unwrap();
             let work = Work::Schedule(&schedule);
-            let found = configure(&fabric, &aries(), &work, Fidelity::Packet, Effort { switching_ps, ..effort(method, 50) }, &mut |_| true).unwrap();
+            let effort = Effort { switching_ps, ..effort(method, 50) };
+            let found = configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true).unwrap();
             prop_assert!(verify(&found.fabric, &found.schedule).unwrap().complete);
             prop_assert!(found.time_ps <= found.given_ps.unwrap() && found.bound.0 <= found.time_ps);
             prop_assert!(trial::time(&found.fabric, &found.schedule, &aries(), Fidelity::Flit, &mut |_| true).is_ok());
