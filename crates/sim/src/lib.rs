@@ -3,6 +3,7 @@
 mod agenda;
 mod budget;
 mod clock;
+pub mod cost;
 mod division;
 mod endpoints;
 mod energy;
@@ -40,7 +41,6 @@ use antiphon_model::system::System;
 use antiphon_proof::Proven;
 use energy::PowerRates;
 use machine::{Machine, Shortcuts};
-pub use network::Least;
 use network::Network;
 use network::{AlphaBeta, Flit, Packet};
 use plan::Plan;

@@ -1,7 +1,7 @@
 //! How long the messages of a table take, in so many pieces: a recurrence over the links, and C-Cube's closed form.
 //!
-//! Algorithms choose among trees and sizes of pieces by these estimates. Nothing else here knows what sending,
-//! handing over and adding cost.
+//! Algorithms choose among trees and sizes of pieces by these estimates. What a message costs they ask of
+//! [`antiphon_sim::cost`].
 
 use super::Request;
 use super::tree::{Message, Table, Tree, Work};
@@ -9,28 +9,22 @@ use crate::cost::{Pipeline, Step};
 use antiphon_base::units::{Bytes, Picos, Rate};
 use antiphon_model::fabric::{Link, LinkId, NodeId};
 use antiphon_model::schedule::Op;
-use antiphon_model::system::System;
+use antiphon_sim::cost::{CostModel, LinkCost, MessageCost};
 use num_traits::{Bounded, SaturatingAdd};
+use std::collections::BTreeSet;
 
 /// Time of a flit on every link.
 pub(super) fn flit_times(request: &Request) -> Vec<Picos> {
-    request.fabric.links.iter().map(|link| request.system.flit_time(link)).collect()
+    request.costs().links(request.fabric).into_iter().map(|link| link.flit_ps).collect()
 }
 
 /// The same where links of nodes that only forward are not used, and so count as any other.
 pub(super) fn flit_times_of_ranks(request: &Request) -> Vec<Picos> {
     let is_rank = |node: NodeId| request.fabric.nodes[node as usize].rank.is_some();
     let joins_ranks = |link: &Link| is_rank(link.from) && is_rank(link.to);
-    let one =
-        request.fabric.links.iter().find(|link| joins_ranks(link)).map_or(1, |link| request.system.flit_time(link));
-    let time = |link: &Link| if joins_ranks(link) { request.system.flit_time(link) } else { one };
-    request.fabric.links.iter().map(time).collect()
-}
-
-/// Time until the end of what has been sent on a route may be used.
-pub(super) fn way(request: &Request, route: &[LinkId]) -> Picos {
-    let latency = |&link: &LinkId| request.system.latency_of(request.fabric.link(link));
-    route.iter().map(latency).sum::<Picos>() + request.system.hand_off()
+    let times = || request.fabric.links.iter().zip(flit_times(request));
+    let one = times().find(|(link, _)| joins_ranks(link)).map_or(1, |(_, time)| time);
+    times().map(|(link, time)| if joins_ranks(link) { time } else { one }).collect()
 }
 
 /// Most messages on links that the recurrence goes through.
@@ -67,6 +61,8 @@ pub(super) struct Recurrence<'a> {
     last: u32,
     /// Flit times of the pieces of a round on the busiest link.
     busiest: u128,
+    /// Pieces of a round that a rank sends to be added, and others: each pair once.
+    sent: BTreeSet<[u128; 2]>,
     /// How often a round is held up by the way from one link to the next; in every slot where that would take
     /// too long to find.
     held_up: Option<u128>,
@@ -81,6 +77,7 @@ impl<'a> Recurrence<'a> {
         let flit_times = flit_times(request);
         let mut hops: Vec<Vec<Hop>> = (0..table.period).map(|_| Vec::new()).collect();
         let mut busy = vec![0u128; flit_times.len()];
+        let mut sent = vec![[0; 2]; request.fabric.ranks()];
         for Message { tree, op, from, to, route, slot, .. } in table.messages(&[Op::Reduce, Op::Copy]) {
             let first = tree as u32 * request.ranks();
             let adds = (op == Op::Reduce).then_some(to);
@@ -88,19 +85,25 @@ impl<'a> Recurrence<'a> {
             let hop = Hop { link, from: first + from, to: first + to, adds, later: slot / table.period };
             hops[(slot % table.period) as usize].push(hop);
             busy[link as usize] += u128::from(flit_times[link as usize]);
+            sent[from as usize][usize::from(adds.is_none())] += 1;
         }
         let busiest = busy.into_iter().max().unwrap_or(0);
-        let mut model = Recurrence { request, table, hops, last: table.last(), busiest, held_up: None };
+        let sent = sent.into_iter().collect();
+        let mut model = Recurrence { request, table, hops, last: table.last(), busiest, sent, held_up: None };
         if (model.last / table.period + 2) as usize * model.pieces() <= MOST_HOPS {
             model.held_up = Some(model.hold_ups());
         }
         model
     }
 
-    /// Picoseconds the busiest link needs for so many rounds.
+    /// Picoseconds the busiest link or rank needs for so many rounds.
     pub fn least(&self, rounds: u64) -> u128 {
-        let packets = self.request.system.packets(self.piece(rounds));
-        u128::from(rounds) * u128::from(packets.count) * u128::from(packets.flits) * self.busiest
+        let [added, copied] = self.messages(rounds);
+        let link = u128::from(added.flits()) * self.busiest;
+        let rank = |sent: &[u128; 2]| {
+            sent[0] * u128::from(added.fetch.busy_ps()) + sent[1] * u128::from(copied.fetch.busy_ps())
+        };
+        u128::from(rounds) * self.sent.iter().map(rank).fold(link, u128::max)
     }
 
     /// Picoseconds of so many rounds. O(messages of the first rounds).
@@ -121,11 +124,13 @@ impl<'a> Recurrence<'a> {
         let ends = self.ends(first as u32, &costs);
         let last = ends[ends.len() - 1];
         if first == rounds {
-            return last;
+            return last.max(self.least(rounds));
         }
-        let each = self.least(rounds) / u128::from(rounds) + if shortest == way { held_up * way } else { 0 };
+        let least = self.least(rounds) / u128::from(rounds);
+        let each = least + if shortest == way { held_up * way } else { 0 };
         let latest = latest.min(ends.len() - 1);
-        last + u128::from(rounds - first) * each.max((last - ends[ends.len() - 1 - latest]) / latest as u128)
+        let each = each.max((last - ends[ends.len() - 1 - latest]) / latest as u128);
+        last.max(least * u128::from(first)) + u128::from(rounds - first) * each
     }
 
     /// At most so many pieces are received in a round.
@@ -157,14 +162,20 @@ impl<'a> Recurrence<'a> {
         self.table.piece(0, self.request.bytes, rounds)
     }
 
+    /// A piece that is to be added, and one that is not, where there are so many rounds.
+    fn messages(&self, rounds: u64) -> [MessageCost; 2] {
+        [Op::Reduce, Op::Copy].map(|op| self.request.costs().message(self.piece(rounds), op))
+    }
+
     /// Of a piece, where there are so many rounds.
     fn costs(&self, rounds: u64) -> Costs {
-        let system = self.request.system;
-        let packets = system.packets(self.piece(rounds));
-        let flits = u128::from(packets.count) * u128::from(packets.flits);
-        let cost = |(link, time)| (flits * u128::from(time), way(self.request, &[link]).into());
-        let links = (0..).zip(flit_times(self.request)).map(cost).collect();
-        Costs { links, adding: system.reduce_time(self.piece(rounds)).into() }
+        let (costs, fabric, [message, _]) = (self.request.costs(), self.request.fabric, self.messages(rounds));
+        let cost = |(id, link): (LinkId, LinkCost)| {
+            let busy = u128::from(message.flits()) * u128::from(link.flit_ps);
+            (busy, costs.around_ps(fabric, &[id], &message).into())
+        };
+        let links = (0..).zip(costs.links(fabric)).map(cost).collect();
+        Costs { links, adding: message.adding_ps.into() }
     }
 
     /// When each of the first `rounds` ends.
@@ -218,42 +229,48 @@ impl<'a> Recurrence<'a> {
 }
 
 /// Time of a table in steps that are all as long as that of its slowest message (C-Cube, sections II-C and III-C).
-pub(super) struct Steps<'a> {
-    system: &'a System,
+pub(super) struct Steps {
     step: Step,
     pipeline: Pipeline,
-    streams: bool,
+    /// Bytes of a full packet, where links send on while what they have sent is on its way.
+    streams: Option<Bytes>,
 }
 
-impl<'a> Steps<'a> {
+/// Packets of a message by which the rate of a step is told.
+const LONG: u64 = 64;
+
+impl Steps {
     /// `streams`: links send on while what they have sent is on its way. O(messages).
-    pub fn new(request: &Request<'a>, table: &Table, streams: bool) -> Self {
-        let Request { fabric, system, .. } = *request;
-        let mut step = Step { latency_ps: 0, rate: Rate(u64::MAX) };
+    pub fn new(request: &Request, table: &Table, streams: bool) -> Self {
+        let (costs, payload) = (request.costs(), request.system.packet.payload_bytes);
+        let long = costs.message(LONG * payload, Op::Reduce);
+        let (mut latency_ps, mut sending_ps) = (0, long.fetch.busy_ps());
+        sending_ps = sending_ps.max(CostModel::issuing(long.packets.count, costs.issue_ps()));
         for route in table.trees.iter().flat_map(Tree::routes) {
-            step.latency_ps = step.latency_ps.max(way(request, route));
+            latency_ps = costs.around_ps(request.fabric, route, &long).max(latency_ps);
             for &link in route {
-                let (bytes, picos) = system.payload_rate(fabric.link(link));
-                step.rate = step.rate.min(Rate((bytes / picos).max(1) as u64));
+                sending_ps = costs.payload_rate(request.fabric.link(link)).time_for(LONG * payload).max(sending_ps);
             }
         }
+        let seconds = sending_ps.saturating_add(long.adding_ps).max(1) as f64 / 1e12;
+        let step = Step { latency_ps, rate: Rate(((LONG * payload) as f64 / seconds) as u64) };
         let phases = if table.work == Work::Phases { 2 } else { 1 };
         let pipeline = Pipeline { first: table.last().into(), stride: phases * u64::from(table.period) };
         // Links with messages of several edges wait for them in turn, and so for their latencies.
-        Steps { system, step, pipeline, streams: streams && table.period == 1 }
+        Steps { step, pipeline, streams: (streams && table.period == 1).then_some(payload) }
     }
 
     /// The best bytes of a chunk of a tree's part of the data.
     pub fn best_chunk(&self, bytes: Bytes) -> Bytes {
         bytes.div_ceil(match self.streams {
-            true => self.pipeline.streamed_chunks(self.step, bytes, self.system.packet.payload_bytes),
-            false => self.pipeline.best_chunks(self.step, bytes),
+            Some(payload) => self.pipeline.streamed_chunks(self.step, bytes, payload),
+            None => self.pipeline.best_chunks(self.step, bytes),
         })
     }
 
     /// Picoseconds of a tree's part of the data, in chunks of such a size.
     pub fn time_ps(&self, bytes: Bytes, chunk: Bytes) -> Picos {
-        let time = if self.streams { Pipeline::streamed_ps } else { Pipeline::time_ps };
+        let time = if self.streams.is_some() { Pipeline::streamed_ps } else { Pipeline::time_ps };
         time(self.pipeline, self.step, bytes.next_multiple_of(chunk), bytes.div_ceil(chunk))
     }
 }

@@ -4,7 +4,6 @@
 //! ARIES (DATE 2024), section IV-A2. Positions correspond as in a mirror (Fig. 6(c)), so that blocks that adjoin meet at
 //! neighbours, and the longer edges lie inside each other.
 
-use super::estimate::{flit_times, way};
 use super::path::{self, Way};
 use super::{Algorithm, Info, Placed, Request, cycle};
 use antiphon_base::error::Result;
@@ -12,7 +11,7 @@ use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::Value;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Router;
-use antiphon_model::schedule::{Issue, Schedule};
+use antiphon_model::schedule::{Issue, Op, Schedule};
 use std::cmp::Reverse;
 
 /// See the module.
@@ -213,27 +212,32 @@ impl Rings {
         passes * steps * self.ranks.len() as u64
     }
 
-    /// About the time of all levels one way, in picoseconds: a step takes the longest way and the busiest link of its level.
+    /// About the time of all levels, in picoseconds: a step takes the longest way and the busiest link of its level.
     /// The greatest there is where the configuration of a level does not join its rings.
     fn time(&self, request: &Request, routers: &mut [Router]) -> u128 {
-        let flit_times = flit_times(request);
-        let mut parts = 1;
-        let mut time = 0;
+        let (costs, fabric) = (request.costs(), request.fabric);
+        let links = costs.links(fabric);
+        let ops = [(Op::Reduce, request.scatters()), (Op::Copy, request.gathers())];
+        let (mut parts, mut time) = (1, 0);
         for (level, &size) in self.sizes.iter().enumerate() {
             parts *= size;
-            let packets = request.system.packets(request.bytes.div_ceil(parts.into()));
+            let bytes = request.bytes.div_ceil(parts.into());
             let phase = if request.scatters() { level } else { self.sizes.len() - 1 - level };
-            let router = &mut routers[request.fabric.configuration_of(phase as u32) as usize];
-            let (mut longest, mut busy) = (0, vec![0u128; flit_times.len()]);
+            let router = &mut routers[fabric.configuration_of(phase as u32) as usize];
+            let (mut routes, mut busy) = (vec![], vec![0u128; links.len()]);
             for (from, to) in self.edges(level) {
-                let [from, to] = [from, to].map(|rank| request.fabric.node_of_rank(rank));
+                let [from, to] = [from, to].map(|rank| fabric.node_of_rank(rank));
                 let Ok(route) = router.path(from, to) else { return u128::MAX };
-                longest = way(request, &route).max(longest);
-                route.iter().for_each(|&link| busy[link as usize] += u128::from(flit_times[link as usize]));
+                route.iter().for_each(|&link| busy[link as usize] += u128::from(links[link as usize].flit_ps));
+                routes.push(route);
             }
             let busiest = busy.into_iter().max().unwrap_or(0);
-            let sending = u128::from(packets.count) * u128::from(packets.flits) * busiest;
-            time += u128::from(size - 1) * (u128::from(longest) + sending);
+            for (op, _) in ops.iter().filter(|(_, is_done)| *is_done) {
+                let message = costs.message(bytes, *op);
+                let around = routes.iter().map(|route| costs.around_ps(fabric, route, &message)).max().unwrap_or(0);
+                let sending = (u128::from(message.flits()) * busiest).max(message.fetch.busy_ps().into());
+                time += u128::from(size - 1) * (sending + u128::from(around) + u128::from(message.adding_ps));
+            }
         }
         time
     }

@@ -13,35 +13,10 @@ use super::Fidelity;
 use super::clock::Ticks;
 use super::endpoints::Endpoints;
 use super::period::Recurrent;
-use super::plan::{self, Plan};
+use super::plan::Plan;
 use super::recorder::Traffic;
 use antiphon_base::error::Result;
-use antiphon_base::parameter::Choice;
-use antiphon_base::units::Picos;
 use antiphon_model::schedule::Issue;
-use antiphon_model::system::{Forwarding, System};
-
-/// What no message goes without, whoever sends it: for bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Least {
-    /// Whether all of a packet comes to a node before any of it goes on.
-    pub is_stored: bool,
-    /// From its arrival to the start of what waited for it.
-    pub hand_off_ps: Picos,
-}
-
-impl Least {
-    /// At a fidelity, or at any.
-    pub fn of(system: &System, fidelity: Option<Fidelity>) -> Least {
-        let is_stored = fidelity == Some(Fidelity::Packet) && system.forwarding == Forwarding::StoreAndForward;
-        let hand_off = |fidelity| match fidelity {
-            Fidelity::Flit => flit::hand_off(system),
-            Fidelity::AlphaBeta | Fidelity::Packet => plan::hand_off(system),
-        };
-        let any = || Fidelity::ALL.iter().map(|&(_, fidelity)| hand_off(fidelity)).min().unwrap_or(0);
-        Least { is_stored, hand_off_ps: fidelity.map_or_else(any, hand_off) }
-    }
-}
 
 /// Carries the messages of a [`Plan`].
 pub trait Network<'a>: Recurrent + Sized {

@@ -1,9 +1,10 @@
 //! Messages, sizes and times resolved.
 
 use crate::clock::Ticks;
+use crate::cost::{CostModel, Fetch, MessageCost};
 use antiphon_base::units::Bytes;
 use antiphon_model::schedule::{Op, Schedule, Transfer};
-use antiphon_model::system::{Endpoint, Packets, System};
+use antiphon_model::system::Packets;
 use rustc_hash::FxHashMap;
 
 /// The messages of a transfer, one for every chunk; many transfers have the same. Sizes and times are resolved.
@@ -37,32 +38,6 @@ pub(super) struct Known {
     pub last: Option<(MessageKind, u32)>,
 }
 
-/// Reading a message from memory and bringing it over a bus, and the same of its first part.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Fetch {
-    pub read: Ticks,
-    pub read_first: Ticks,
-    pub bus: Ticks,
-    pub bus_first: Ticks,
-    /// Packets of the first part.
-    pub packets_first: u64,
-}
-
-impl Fetch {
-    /// Of a message of `bytes`, each read so often.
-    fn of(endpoint: &Endpoint, system: &System, bytes: Bytes, reads: u64) -> Fetch {
-        let Endpoint::Npu(npu) = endpoint else { return Fetch::default() };
-        let first = bytes.min(npu.message);
-        Fetch {
-            read: npu.read_rate().time_for(reads * bytes),
-            read_first: npu.read_rate().time_for(reads * first),
-            bus: npu.bus_rate.time_for(bytes),
-            bus_first: npu.bus_rate.time_for(first),
-            packets_first: system.packets(first).count,
-        }
-    }
-}
-
 impl MessageKind {
     /// That of a transfer, before packets and times are resolved.
     pub(super) fn of(schedule: &Schedule, transfer: &Transfer) -> MessageKind {
@@ -73,8 +48,7 @@ impl MessageKind {
             stride: lane.stride.into(),
             bytes: schedule.message_bytes(transfer),
             adds,
-            // What has come is read to be added to what is there.
-            reads: if adds { 2 } else { 1 },
+            reads: CostModel::reads(transfer.op),
             goes_on: transfer.route.len() > 1,
             packets: Packets { count: 0, flits: 0 },
             reduce: 0,
@@ -83,20 +57,14 @@ impl MessageKind {
     }
 
     /// With packets and times for its size.
-    pub(super) fn resolved(self, system: &System) -> MessageKind {
-        let reduce = match system.endpoint {
-            _ if !self.adds => 0,
-            Endpoint::System => system.reduce_time(self.bytes),
-            Endpoint::Ace(ace) => ace.add_rate().time_for(self.bytes),
-            Endpoint::Ideal(_) | Endpoint::Npu(_) => 0,
-        };
-        let fetch = Fetch::of(&system.endpoint, system, self.bytes, self.reads);
-        MessageKind { packets: system.packets(self.bytes), reduce, fetch, ..self }
+    pub(super) fn resolved(self, costs: CostModel) -> MessageKind {
+        let MessageCost { packets, adding_ps, fetch } = costs.message_read(self.bytes, self.adds, self.reads);
+        MessageKind { packets, reduce: adding_ps, fetch, ..self }
     }
 
     /// Each message cut into so many, which follow each other.
-    pub(super) fn cut(self, parts: u64, system: &System) -> MessageKind {
+    pub(super) fn cut(self, parts: u64, costs: CostModel) -> MessageKind {
         let (chunks, stride) = (self.chunks * parts, self.stride.max(1));
-        MessageKind { chunks, stride, bytes: self.bytes.div_ceil(parts), ..self }.resolved(system)
+        MessageKind { chunks, stride, bytes: self.bytes.div_ceil(parts), ..self }.resolved(costs)
     }
 }
