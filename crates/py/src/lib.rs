@@ -4,7 +4,7 @@
 mod builder;
 mod configure;
 mod convert;
-mod cost;
+mod closed_form;
 mod energy;
 mod execute;
 mod fabric;
@@ -35,7 +35,7 @@ mod _core {
     #[pymodule_export]
     use super::configure::configure;
     #[pymodule_export]
-    use super::cost::advise_trees;
+    use super::closed_form::advise_trees;
     #[pymodule_export]
     use super::energy::area;
     #[pymodule_export]

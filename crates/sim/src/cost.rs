@@ -20,7 +20,7 @@ pub struct CostModel<'a> {
 }
 
 /// What a link costs, or parallel links that act as one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkCost {
     /// For how long a flit occupies it.
     pub flit_ps: Picos,
@@ -189,16 +189,29 @@ impl<'a> CostModel<'a> {
     }
 
     /// What a message takes on a route that nothing else is on, apart from its time on the slowest link: until its first
-    /// packet can leave, while a packet passes the other links, and its way.
+    /// packet can leave, while a packet passes the other links, and its way. Where ranks on the way store it, it begins anew.
     pub fn around_ps(&self, fabric: &Fabric, route: &[LinkId], message: &MessageCost) -> Picos {
         let flit = |&link: &LinkId| self.link(fabric.link(link)).flit_ps;
         let transit = self.transit();
         let passing = route.windows(2).map(|pair| {
             let faster = flit(&pair[0]).min(flit(&pair[1]));
+            if self.is_stored_at(fabric, pair[1]) {
+                return message.on_link(faster) + self.hand_off_ps() + message.fetch.first_ps();
+            }
             message.until_next(faster, faster, transit)
         });
         let passing = passing.fold(message.fetch.first_ps(), Picos::saturating_add);
         passing.saturating_add(self.way_ps(fabric, route))
+    }
+
+    /// Whether the node where a link begins stores whole messages that only pass it: a rank that reads what it sends.
+    pub fn is_stored_at(&self, fabric: &Fabric, link: LinkId) -> bool {
+        self.stores_at_ranks() && fabric.nodes[fabric.link(link).from as usize].rank.is_some()
+    }
+
+    /// Whether ranks store whole messages that only pass them.
+    pub(crate) fn stores_at_ranks(&self) -> bool {
+        matches!(self.system.endpoint, Endpoint::Npu(_))
     }
 }
 
@@ -266,5 +279,59 @@ impl Least {
             is_stored: models.clone().all(|model| model.transit().is_stored()),
             hand_off_ps: models.map(|model| model.hand_off_ps()).min().unwrap_or(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn system(changes: &[(&str, &str)]) -> System {
+        let mut system = System::preset("generic").unwrap();
+        changes.iter().for_each(|(key, value)| system.set(key, value).unwrap());
+        system
+    }
+
+    /// A hand-off of 10 ns, of which a rank that packets come to by a circuit saves the three stages of its router.
+    #[test]
+    fn hand_offs() {
+        let of = |changes: &[(&str, &str)], fidelity| CostModel::new(&system(changes), fidelity).hand_off_ps();
+        assert_eq!((of(&[], Fidelity::Packet), of(&[], Fidelity::Flit)), (10_000, 2_000));
+        assert_eq!(of(&[("router_ejection", "circuit")], Fidelity::AlphaBeta), 7_000);
+        assert_eq!(of(&[("endpoint", "ideal:delay_ns=5")], Fidelity::Packet), 15_000);
+        assert_eq!(Least::of(&system(&[]), None), Least { is_stored: false, hand_off_ps: 2_000 });
+        assert!(Least::of(&system(&[]), Some(Fidelity::Packet)).is_stored);
+    }
+
+    /// 8 KiB in two packets of 65 flits, each 2,560 ps on a link, over two links of 20 ns.
+    #[test]
+    fn packets_pass_a_switch() {
+        let fabric = Fabric::parse("switch:2").unwrap();
+        let route = [0, 1].map(|hop| fabric.links.iter().position(|link| (link.from == 2) == (hop == 1)).unwrap() as LinkId);
+        let around = |changes: &[(&str, &str)]| {
+            let system = system(changes);
+            let costs = CostModel::in_packets(&system);
+            let message = costs.message(8192, Op::Reduce);
+            assert_eq!((message.flits(), message.on_link(2_560)), (130, 332_800));
+            costs.around_ps(&fabric, &route, &message)
+        };
+        assert_eq!(around(&[]), 65 * 2_560 + 2 * 20_000 + 10_000);
+        // A flit and the router's three stages.
+        assert_eq!(around(&[("link_switching", "cut-through")]), 2_560 + 3_000 + 2 * 20_000 + 10_000);
+        // Both parts of 8 KiB: read twice at 64 GB/s, then on the bus.
+        let npu = around(&[("endpoint", "npu:memory_gb_per_s=64,sms=80,bus_gb_per_s=512")]);
+        assert_eq!(npu, 65 * 2_560 + 2 * 20_000 + 10_000 + 256_000 + 16_000);
+    }
+
+    /// What an endpoint adds with: the system's adder, its own, or none.
+    #[test]
+    fn additions() {
+        let of = |endpoint| {
+            let system = system(&[("reduce_rate_gb_per_s", "64"), ("endpoint", endpoint)]);
+            [Op::Reduce, Op::Copy].map(|op| CostModel::in_packets(&system).message(4096, op).adding_ps)
+        };
+        assert_eq!(of("system"), [64_000, 0]);
+        assert_eq!(of("ace:alus=1,alu_gb_per_s=32"), [128_000, 0]);
+        assert_eq!((of("ideal"), of("npu")), ([0, 0], [0, 0]));
     }
 }

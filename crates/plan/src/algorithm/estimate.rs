@@ -5,13 +5,13 @@
 
 use super::Request;
 use super::tree::{Message, Table, Tree, Work};
-use crate::cost::{Pipeline, Step};
+use crate::closed_form::{Pipeline, Step};
 use antiphon_base::units::{Bytes, Picos, Rate};
 use antiphon_model::fabric::{Link, LinkId, NodeId};
-use antiphon_model::schedule::Op;
+use antiphon_model::schedule::{Op, Pacing};
 use antiphon_sim::cost::{CostModel, LinkCost, MessageCost};
 use num_traits::{Bounded, SaturatingAdd};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Time of a flit on every link.
 pub(super) fn flit_times(request: &Request) -> Vec<Picos> {
@@ -98,12 +98,19 @@ impl<'a> Recurrence<'a> {
 
     /// Picoseconds the busiest link or rank needs for so many rounds.
     pub fn least(&self, rounds: u64) -> u128 {
-        let [added, copied] = self.messages(rounds);
-        let link = u128::from(added.flits()) * self.busiest;
-        let rank = |sent: &[u128; 2]| {
-            sent[0] * u128::from(added.fetch.busy_ps()) + sent[1] * u128::from(copied.fetch.busy_ps())
-        };
-        u128::from(rounds) * self.sent.iter().map(rank).fold(link, u128::max)
+        let link = u128::from(self.messages(rounds)[0].flits()) * self.busiest;
+        u128::from(rounds) * link.max(self.reading(rounds))
+    }
+
+    /// For how long the busiest rank reads what it sends, in each of so many rounds.
+    fn reading(&self, rounds: u64) -> u128 {
+        let [added, copied] = self.messages(rounds).map(|message| u128::from(message.fetch.busy_ps()));
+        self.sent.iter().map(|sent| sent[0] * added + sent[1] * copied).max().unwrap_or(0)
+    }
+
+    /// When the `first` of so many rounds end for ranks that read all the time, if the first one ends so.
+    fn read(&self, rounds: u64, first: u64, end: u128) -> u128 {
+        end + u128::from(first - 1) * self.reading(rounds)
     }
 
     /// Picoseconds of so many rounds. O(messages of the first rounds).
@@ -124,13 +131,13 @@ impl<'a> Recurrence<'a> {
         let ends = self.ends(first as u32, &costs);
         let last = ends[ends.len() - 1];
         if first == rounds {
-            return last.max(self.least(rounds));
+            return last.max(self.read(rounds, first, ends[0]));
         }
         let least = self.least(rounds) / u128::from(rounds);
         let each = least + if shortest == way { held_up * way } else { 0 };
         let latest = latest.min(ends.len() - 1);
         let each = each.max((last - ends[ends.len() - 1 - latest]) / latest as u128);
-        last.max(least * u128::from(first)) + u128::from(rounds - first) * each
+        last.max(self.read(rounds, first, ends[0])) + u128::from(rounds - first) * each
     }
 
     /// At most so many pieces are received in a round.
@@ -229,49 +236,106 @@ impl<'a> Recurrence<'a> {
 }
 
 /// Time of a table in steps that are all as long as that of its slowest message (C-Cube, sections II-C and III-C).
-pub(super) struct Steps {
-    step: Step,
+pub(super) struct Steps<'a> {
+    request: &'a Request<'a>,
+    /// Each of another cost, and how many are like it.
+    routes: Vec<(&'a [LinkId], u64)>,
+    /// Most messages that a rank sends, one of which is to be added, and that it adds.
+    most: u64,
     pipeline: Pipeline,
-    /// Bytes of a full packet, where links send on while what they have sent is on its way.
-    streams: Option<Bytes>,
+    pacing: Pacing,
+    period: u32,
 }
 
-/// Packets of a message by which the rate of a step is told.
-const LONG: u64 = 64;
+/// What a step with a chunk takes.
+struct ChunkCost {
+    /// The chunk on a link.
+    sending_ps: Picos,
+    /// It is sent, read, handed to an interface or added with others, whatever takes longest.
+    each_ps: Picos,
+    /// While its first packet comes to the last link, on average.
+    passing_ps: Picos,
+    /// From the last link until it has been added.
+    way_ps: Picos,
+}
 
-impl Steps {
-    /// `streams`: links send on while what they have sent is on its way. O(messages).
-    pub fn new(request: &Request, table: &Table, streams: bool) -> Self {
-        let (costs, payload) = (request.costs(), request.system.packet.payload_bytes);
-        let long = costs.message(LONG * payload, Op::Reduce);
-        let (mut latency_ps, mut sending_ps) = (0, long.fetch.busy_ps());
-        sending_ps = sending_ps.max(CostModel::issuing(long.packets.count, costs.issue_ps()));
+impl<'a> Steps<'a> {
+    /// O(messages).
+    pub fn new(request: &'a Request<'a>, table: &Table<'a>, pacing: Pacing) -> Self {
+        let (costs, fabric) = (request.costs(), request.fabric);
+        let links = costs.links(fabric);
+        let cost = |&link: &LinkId| (links[link as usize], fabric.nodes[fabric.link(link).from as usize].rank.is_some());
+        let mut routes: HashMap<Vec<_>, (&[LinkId], u64)> = HashMap::new();
         for route in table.trees.iter().flat_map(Tree::routes) {
-            latency_ps = costs.around_ps(request.fabric, route, &long).max(latency_ps);
-            for &link in route {
-                sending_ps = costs.payload_rate(request.fabric.link(link)).time_for(LONG * payload).max(sending_ps);
-            }
+            routes.entry(route.iter().map(cost).collect()).or_insert((route, 0)).1 += 1;
         }
-        let seconds = sending_ps.saturating_add(long.adding_ps).max(1) as f64 / 1e12;
-        let step = Step { latency_ps, rate: Rate(((LONG * payload) as f64 / seconds) as u64) };
+        let children = |tree: &Tree| (0..request.ranks()).map(|rank| tree.children(rank).len()).max().unwrap_or(0);
+        let most = table.trees.iter().map(children).max().unwrap_or(0) as u64;
         let phases = if table.work == Work::Phases { 2 } else { 1 };
         let pipeline = Pipeline { first: table.last().into(), stride: phases * u64::from(table.period) };
-        // Links with messages of several edges wait for them in turn, and so for their latencies.
-        Steps { step, pipeline, streams: (streams && table.period == 1).then_some(payload) }
+        let routes = routes.into_values().collect();
+        Steps { request, routes, most, pipeline, pacing, period: table.period }
+    }
+
+    /// Whether links send on while what they have sent is on its way. Links with messages of several edges wait for them in
+    /// turn, and so for their latencies.
+    fn streams(&self) -> bool {
+        self.pacing == Pacing::Pipelined && self.period == 1
+    }
+
+    fn cost(&self, chunk: Bytes) -> ChunkCost {
+        let (costs, fabric) = (self.request.costs(), self.request.fabric);
+        let [added, copied] = [Op::Reduce, Op::Copy].map(|op| costs.message(chunk, op));
+        let (mut sending_ps, mut passing, mut way_ps) = (0, 0, 0);
+        for (route, count) in &self.routes {
+            let way = costs.way_ps(fabric, route);
+            way_ps = way.saturating_add(added.adding_ps).max(way_ps);
+            passing += u128::from(costs.around_ps(fabric, route, &added) - way) * u128::from(*count);
+            let on_link = |&link: &LinkId| added.on_link(costs.link(fabric.link(link)).flit_ps);
+            sending_ps = route.iter().map(on_link).fold(sending_ps, Picos::max);
+        }
+        let routes: u64 = self.routes.iter().map(|(_, count)| count).sum();
+        let passing_ps = (passing / u128::from(routes.max(1))) as Picos;
+        let reading = added.fetch.busy_ps().saturating_add(self.most.saturating_mul(copied.fetch.busy_ps()));
+        // A rank does all this once in a period.
+        let at_rank = reading.max(self.most.saturating_mul(added.adding_ps)).div_ceil(self.period.into());
+        let issuing = CostModel::issuing(added.packets.count, costs.issue_ps());
+        let each_ps = sending_ps.max(at_rank).max(issuing);
+        ChunkCost { sending_ps, each_ps, passing_ps, way_ps }
     }
 
     /// The best bytes of a chunk of a tree's part of the data.
     pub fn best_chunk(&self, bytes: Bytes) -> Bytes {
-        bytes.div_ceil(match self.streams {
-            Some(payload) => self.pipeline.streamed_chunks(self.step, bytes, payload),
-            None => self.pipeline.best_chunks(self.step, bytes),
-        })
+        let payload = self.request.system.packet.payload_bytes;
+        // What a chunk takes depends on its packets, and these on the chunk: that of long ones, and again for what comes out.
+        let mut chunk = payload.saturating_mul(64);
+        let next = |_| {
+            let ChunkCost { each_ps, way_ps, .. } = self.cost(chunk);
+            let rate = u128::from(chunk) * 1_000_000_000_000 / u128::from(each_ps.max(1));
+            let step = Step { latency_ps: way_ps, rate: Rate(rate.clamp(1, u64::MAX.into()) as u64) };
+            chunk = bytes.div_ceil(match self.streams() {
+                true => self.pipeline.streamed_chunks(step, bytes, payload),
+                false => self.pipeline.best_chunks(step, bytes),
+            });
+            chunk
+        };
+        (0..3).map(next).min_by_key(|&chunk| self.time_ps(bytes, chunk)).unwrap_or(bytes)
     }
 
-    /// Picoseconds of a tree's part of the data, in chunks of such a size.
+    /// Picoseconds of a tree's part of the data, in chunks of such a size: steps of the first one, and those that others add.
     pub fn time_ps(&self, bytes: Bytes, chunk: Bytes) -> Picos {
-        let time = if self.streams.is_some() { Pipeline::streamed_ps } else { Pipeline::time_ps };
-        time(self.pipeline, self.step, bytes.next_multiple_of(chunk), bytes.div_ceil(chunk))
+        let ChunkCost { sending_ps, each_ps, passing_ps, way_ps } = self.cost(chunk);
+        let Pipeline { first, stride } = self.pipeline;
+        // Others are sent while packets pass a switch: from none of the time to all of it.
+        let waiting = match self.pacing {
+            Pacing::StopAndWait => passing_ps.saturating_add(way_ps),
+            Pacing::Pipelined if self.streams() => 0,
+            Pacing::Pipelined => passing_ps / 2 + way_ps,
+        };
+        let of_first = sending_ps.saturating_add(passing_ps).saturating_add(way_ps);
+        let later = (bytes.div_ceil(chunk).max(1) - 1).saturating_mul(stride);
+        let of_others = later.saturating_mul(each_ps.saturating_add(waiting));
+        first.saturating_mul(of_first).saturating_add(of_others)
     }
 }
 
@@ -283,6 +347,7 @@ mod tests {
     use crate::algorithm::{Collective, Fabric, Kind, Options};
     use antiphon_base::watch::Watch;
     use antiphon_bound::symmetric_edges;
+    use antiphon_model::system::System;
     use antiphon_sim::{Fidelity, trial};
 
     /// Where no link is held up, the recurrence says what the simulation of packets does, but for the order in which a

@@ -16,6 +16,8 @@ mod nested_ring;
 mod optimal;
 mod overlapped_tree;
 mod packing;
+#[cfg(test)]
+mod parameters;
 mod path;
 mod ring;
 mod ring_2d;

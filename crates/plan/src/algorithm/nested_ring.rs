@@ -8,6 +8,8 @@ use super::path::{self, Way};
 use super::{Algorithm, Info, Placed, Request, cycle};
 use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Derived, Opt};
+#[cfg(test)]
+use antiphon_base::options::Options;
 use antiphon_base::parameter::Value;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Router;
@@ -221,26 +223,42 @@ impl Rings {
         let (mut parts, mut time) = (1, 0);
         for (level, &size) in self.sizes.iter().enumerate() {
             parts *= size;
-            let bytes = request.bytes.div_ceil(parts.into());
+            // Every block is padded by itself.
+            let blocks = u64::from(request.ranks() / parts);
+            let bytes = blocks * request.block_bytes(request.ranks());
             let phase = if request.scatters() { level } else { self.sizes.len() - 1 - level };
             let router = &mut routers[fabric.configuration_of(phase as u32) as usize];
-            let (mut routes, mut busy) = (vec![], vec![0u128; links.len()]);
+            let (mut routes, mut busy, mut reads) = (vec![], vec![0u128; links.len()], vec![0u128; fabric.nodes.len()]);
             for (from, to) in self.edges(level) {
                 let [from, to] = [from, to].map(|rank| fabric.node_of_rank(rank));
                 let Ok(route) = router.path(from, to) else { return u128::MAX };
-                route.iter().for_each(|&link| busy[link as usize] += u128::from(links[link as usize].flit_ps));
+                for (hop, &link) in route.iter().enumerate() {
+                    busy[link as usize] += u128::from(links[link as usize].flit_ps);
+                    let is_read = hop == 0 || costs.is_stored_at(fabric, link);
+                    reads[fabric.link(link).from as usize] += u128::from(is_read);
+                }
                 routes.push(route);
             }
-            let busiest = busy.into_iter().max().unwrap_or(0);
+            let [busiest, reads] = [busy, reads].map(|each| each.into_iter().max().unwrap_or(0));
             for (op, _) in ops.iter().filter(|(_, is_done)| *is_done) {
                 let message = costs.message(bytes, *op);
                 let around = routes.iter().map(|route| costs.around_ps(fabric, route, &message)).max().unwrap_or(0);
-                let sending = (u128::from(message.flits()) * busiest).max(message.fetch.busy_ps().into());
+                let sending = (u128::from(message.flits()) * busiest).max(reads * u128::from(message.fetch.busy_ps()));
                 time += u128::from(size - 1) * (sending + u128::from(around) + u128::from(message.adding_ps));
             }
         }
         time
     }
+}
+
+/// What is expected of rings on two levels, and their schedule.
+#[cfg(test)]
+pub(super) fn estimated(request: &Request) -> (u128, Schedule) {
+    let grid = request.layout().unwrap();
+    let rings = Rings::new(&grid, &factors(grid.product.coordinates.sizes()), 2);
+    let time = rings.time(request, &mut [Router::within(request.fabric, 0)]);
+    let options = Options::parse("test", "levels=2", INFO.options).unwrap();
+    (time, NestedRing.build(&Request { options, matrix: None, ..*request }).unwrap())
 }
 
 #[cfg(test)]

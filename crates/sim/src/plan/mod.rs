@@ -196,7 +196,8 @@ impl<'a> Plan<'a> {
         }
         check_order(flights)?;
         // Messages that are stored at ranks on their way are several.
-        let stores = matches!(system.endpoint, Endpoint::Npu(_));
+        let costs = CostModel::in_packets(system);
+        let stores = costs.stores_at_ranks();
         let relays: Vec<_> = flights.iter().map(|of| stores.then(|| Relays::new(fabric, &of.schedule))).collect();
         let count = |(of, relays): (&Flight, &Option<Relays>)| {
             relays.as_ref().map_or(of.schedule.transfers.len(), Relays::legs)
@@ -208,7 +209,6 @@ impl<'a> Plan<'a> {
             return Err(Error::new(Code::TooLarge, what));
         }
         let channels = Channels::new(fabric, flights.iter().flat_map(|flight| &flight.schedule.bundled_links).copied());
-        let costs = CostModel::in_packets(system);
         let links = (0..fabric.links.len() as LinkId)
             .map(|first| costs.channel(channels.links(first).iter().map(|&id| fabric.link(id))));
         let (flit, latency) = links.map(|link| (link.flit_ps, link.latency_ps)).unzip();
@@ -461,7 +461,7 @@ impl<'a> Plan<'a> {
 
     /// Whether ranks read what they send.
     pub fn reads(&self) -> bool {
-        matches!(self.system.endpoint, Endpoint::Npu(_))
+        self.costs().stores_at_ranks()
     }
 
     /// Bytes of a chunk of a lane.

@@ -123,6 +123,8 @@ struct Busiest<'a> {
     /// From dimension to dimension, and from rank to rank within dimensions on the longest way.
     turns: Picos,
     stops: Picos,
+    /// For how long the rank that sends most reads what it sends.
+    reading: u128,
 }
 
 impl<'a> Busiest<'a> {
@@ -130,6 +132,10 @@ impl<'a> Busiest<'a> {
     fn of(request: &Request<'a>, product: &Product, parts: u32) -> Self {
         let (n, costs) = (request.ranks(), request.costs());
         let stop = |(shape, size)| Picos::from(timetable::longest(shape, size) - 1);
+        let message = |size: u32| costs.message(request.bytes.div_ceil(u64::from(size) * u64::from(parts)), Op::Copy);
+        let read = |(shape, size)| {
+            2 * timetable::crossing(shape, size) * u128::from(parts) * u128::from(message(size).fetch.busy_ps())
+        };
         let of_dimension = |(dimension, (shape, size))| {
             let neighbour = product.coordinates.with(0, dimension, 1);
             let link = request.fabric.link_between(product.nodes[0], product.nodes[neighbour as usize])?;
@@ -141,17 +147,17 @@ impl<'a> Busiest<'a> {
                 bytes: request.bytes.div_ceil(u64::from(size) * u64::from(parts)),
                 turns: product.dimensions.len() as Picos - 1,
                 stops: dimensions(product).map(stop).sum(),
+                reading: dimensions(product).map(read).sum(),
             })
         };
         let all = dimensions(product).enumerate().filter_map(of_dimension);
         all.max_by_key(|busiest| busiest.sending_ps(1)).expect("neighbours are joined")
     }
 
-    /// For how long the busiest link sends, or its rank reads or adds, where messages are cut into so many chunks.
+    /// For how long the busiest link sends, or a rank reads, where messages are cut into so many chunks.
     fn sending_ps(&self, chunks: u64) -> Picos {
-        let message = self.message(chunks);
-        let each = u128::from(message.on_link(self.link.flit_ps)).max(message.fetch.busy_ps().into());
-        u64::try_from(self.crossing * u128::from(chunks) * each).unwrap_or(Picos::MAX)
+        let each = u128::from(self.message(chunks).on_link(self.link.flit_ps));
+        u64::try_from((self.crossing * u128::from(chunks) * each).max(self.reading)).unwrap_or(Picos::MAX)
     }
 
     fn message(&self, chunks: u64) -> MessageCost {
@@ -159,8 +165,8 @@ impl<'a> Busiest<'a> {
     }
 
     /// About the time of all data. Where ranks forward, they hand over as often as the longest way has stops. The network
-    /// serves what arrives in the order in which it comes, and links in the middle of lines then wait, at the end, for up to a
-    /// quarter of their time. A chunk is handed over between dimensions while another one is sent, if that takes as long.
+    /// serves packets in the order in which they come, those of several messages in turn, and links in the middle of lines then
+    /// wait, at the end, for up to a quarter of their time. A chunk is handed over between dimensions while another one is sent, if that takes as long.
     fn time_ps(&self, forward: Forward, chunks: u64) -> Picos {
         let (sending, message, hand_off) = (self.sending_ps(chunks), self.message(chunks), self.costs.hand_off_ps());
         let way = hand_off.saturating_add(message.fetch.first_ps());
@@ -168,7 +174,7 @@ impl<'a> Busiest<'a> {
         let turns = if is_hidden { 1 } else { self.turns + 1 };
         let within = match forward {
             Forward::Ranks => self.stops.saturating_mul(way),
-            Forward::Network => sending / 4,
+            Forward::Network => sending / 4 - sending / 4 / message.packets.count,
         };
         let latency = self.link.latency_ps.saturating_mul(self.stops + self.turns + 1);
         [turns.saturating_mul(way), within, latency].into_iter().fold(sending, Picos::saturating_add)
@@ -180,10 +186,12 @@ impl<'a> Busiest<'a> {
         if ranks <= network { Forward::Ranks } else { Forward::Network }
     }
 
-    /// Chunks of messages: two if that gains more than a hundredth.
+    /// Chunks of messages: two if that gains more than a hundredth. Where the network forwards, they have to fill packets as
+    /// well, or those of more messages meet.
     fn chunks(&self, forward: Forward) -> u64 {
         let [whole, halves] = [1, 2].map(|chunks| self.time_ps(forward, chunks));
-        if halves < whole - whole / 100 { 2 } else { 1 }
+        let fills = self.sending_ps(2) - self.sending_ps(1) <= self.sending_ps(1) / 200;
+        if halves < whole - whole / 100 && (fills || forward == Forward::Ranks) { 2 } else { 1 }
     }
 }
 
@@ -367,6 +375,15 @@ impl<'a> Plan<'a> {
         }
         Ok(())
     }
+}
+
+/// What is expected of messages that ranks forward, and their schedule.
+#[cfg(test)]
+pub(super) fn estimated(request: &Request) -> (u128, Schedule) {
+    let product = straight(request.fabric).unwrap().without_ones();
+    let plan = Plan::new(request, &product, Some(Forward::Ranks), Some(Bytes::MAX)).unwrap();
+    let time = Busiest::of(request, &product, plan.parts).time_ps(Forward::Ranks, 1);
+    (time.into(), schedule(request, &product, Some(Forward::Ranks), Some(Bytes::MAX)).unwrap())
 }
 
 #[cfg(test)]

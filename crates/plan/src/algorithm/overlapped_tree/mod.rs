@@ -82,14 +82,14 @@ impl Algorithm for OverlappedTree {
         if placed.is_empty() || request.fabric.has_switches() {
             placed.extend(counts.iter().map(|&trees| numbered(request, trees)));
         }
-        let streams = pacing == "pipelined";
+        let pacing = if pacing == "pipelined" { Pacing::Pipelined } else { Pacing::StopAndWait };
         let schedules = works.into_iter().map(|work| {
-            let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, work, streams, chunk)).collect();
+            let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, work, pacing, chunk)).collect();
             // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
             let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
             let most = best.saturating_add(best / 64);
             let plan = plans.iter().find(|plan| plan.time_ps <= most).expect("at least one way to place trees");
-            plan.schedule(request, streams)
+            plan.schedule(request, pacing)
         });
         sooner(request, schedules.collect::<Result<_>>()?)
     }
@@ -152,9 +152,9 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(request: &Request, trees: &'a [Tree], work: Work, streams: bool, chunk: Option<Bytes>) -> Self {
+    fn new(request: &'a Request<'a>, trees: &'a [Tree], work: Work, pacing: Pacing, chunk: Option<Bytes>) -> Self {
         let table = Table::listed(trees, vec![1; request.fabric.links.len()], Priority::Earliest, work);
-        let steps = Steps::new(request, &table, streams);
+        let steps = Steps::new(request, &table, pacing);
         let bytes = request.bytes.div_ceil(trees.len() as u64);
         let packet = &request.system.packet;
         let unit = if packet.fixed_size { packet.payload_bytes } else { 4 };
@@ -163,11 +163,11 @@ impl<'a> Plan<'a> {
         Plan { table, chunk, time_ps }
     }
 
-    fn schedule(&self, request: &Request, streams: bool) -> Result<Schedule> {
+    fn schedule(&self, request: &Request, pacing: Pacing) -> Result<Schedule> {
         let table = &self.table;
         let mut builder = request.builder();
         builder.schedule.conflict_free = true;
-        builder.schedule.endpoint.pacing = if streams { Pacing::Pipelined } else { Pacing::StopAndWait };
+        builder.schedule.endpoint.pacing = pacing;
         // All trees have as many chunks.
         let chunks = request.bytes.div_ceil(table.trees.len() as u64).div_ceil(self.chunk);
         table.lanes(&mut builder, |_| self.chunk, chunks);
@@ -179,4 +179,12 @@ impl<'a> Plan<'a> {
         table.send(&mut builder, &[Op::Copy])?;
         builder.finish()
     }
+}
+
+/// What is expected of one tree in chunks of 8 KiB, and its schedule.
+#[cfg(test)]
+pub(super) fn estimated(request: &Request) -> (u128, Schedule) {
+    let trees = search(request, &[1]).into_iter().next().unwrap_or_else(|| numbered(request, 1));
+    let plan = Plan::new(request, &trees, Work::Overlapped, Pacing::Pipelined, Some(8 << 10));
+    (plan.time_ps.into(), plan.schedule(request, Pacing::Pipelined).unwrap())
 }

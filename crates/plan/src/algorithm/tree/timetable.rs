@@ -261,23 +261,20 @@ impl Pieces<'_, '_> {
         self.of.links[link as usize]
     }
 
-    /// The hops of a message.
+    /// The hops of a message. From link to link a packet has as long as a hand-over takes, since others may come to a switch
+    /// before it.
     fn hops(&self, message: &Message, hops: &mut Vec<Hop>) {
         let (costs, cost) = (self.of.request.costs(), self.cost(message));
-        let mut end = costs.hand_off_ps().saturating_add(cost.fetch.first_ps());
-        let mut next: Option<Picos> = None;
+        let room = costs.hand_off_ps().saturating_add(cost.fetch.first_ps());
         hops.clear();
-        for &link in message.route.iter().rev() {
+        hops.extend(message.route.iter().enumerate().map(|(at, &link)| {
             let LinkCost { flit_ps, latency_ps } = self.link(link);
-            let first = cost.until_next(flit_ps, next.unwrap_or(flit_ps), costs.transit());
-            end = end.saturating_add(latency_ps);
-            let [length, first, way] = [cost.on_link(flit_ps), first, latency_ps].map(|picos| self.slots(picos));
-            hops.push(Hop { link, length, first, way, end: self.slots(end) });
-            // After the end on a slower link, the last packet is on this one.
-            end = end.saturating_add(cost.until_next(flit_ps, flit_ps, costs.transit()));
-            next = Some(flit_ps);
-        }
-        hops.reverse();
+            let next = message.route.get(at + 1).map_or(flit_ps, |&next| self.link(next).flit_ps);
+            let first = cost.until_next(flit_ps, next, costs.transit());
+            let times = [cost.on_link(flit_ps), first, latency_ps.saturating_add(room)];
+            let [length, first, way] = times.map(|picos| self.slots(picos));
+            Hop { link, length, first, way }
+        }));
     }
 
     /// Slots for which messages of a round occupy every link.
@@ -324,14 +321,12 @@ impl Pieces<'_, '_> {
     }
 }
 
-/// A link of a message's route, and slots: of the message, until its first packet asks for the next link, from there to that link,
-/// and from the end of the message to its use.
+/// A link of a message's route, and slots: of the message, until its first packet asks for the next link, and from there to that.
 struct Hop {
     link: LinkId,
     length: u32,
     first: u32,
     way: u32,
-    end: u32,
 }
 
 /// The places of messages on all links, in a period that has no start.
@@ -368,7 +363,7 @@ impl Lines {
             start += self.wait(start, hop).ok_or(hop.link)?;
             self.mark(start, hop);
             first.get_or_insert(start);
-            arrives = (start + hop.length + hop.end).max(arrives);
+            arrives = (start + hop.length + hop.way).max(arrives);
             start += hop.first + hop.way;
         }
         Ok((first.unwrap_or(ready), arrives))
