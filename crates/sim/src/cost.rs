@@ -231,7 +231,6 @@ impl MessageCost {
         let packet = self.packets.flits.saturating_mul(flit_ps);
         packet.saturating_sub(transit.ahead(self.packets.flits, flit_ps.min(next_flit_ps)))
     }
-
 }
 
 impl Fetch {
@@ -307,7 +306,8 @@ mod tests {
     #[test]
     fn packets_pass_a_switch() {
         let fabric = Fabric::parse("switch:2").unwrap();
-        let route = [0, 1].map(|hop| fabric.links.iter().position(|link| (link.from == 2) == (hop == 1)).unwrap() as LinkId);
+        let route =
+            [0, 1].map(|hop| fabric.links.iter().position(|link| (link.from == 2) == (hop == 1)).unwrap() as LinkId);
         let around = |changes: &[(&str, &str)]| {
             let system = system(changes);
             let costs = CostModel::in_packets(&system);

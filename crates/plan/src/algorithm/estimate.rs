@@ -264,7 +264,8 @@ impl<'a> Steps<'a> {
     pub fn new(request: &'a Request<'a>, table: &Table<'a>, pacing: Pacing) -> Self {
         let (costs, fabric) = (request.costs(), request.fabric);
         let links = costs.links(fabric);
-        let cost = |&link: &LinkId| (links[link as usize], fabric.nodes[fabric.link(link).from as usize].rank.is_some());
+        let cost =
+            |&link: &LinkId| (links[link as usize], fabric.nodes[fabric.link(link).from as usize].rank.is_some());
         let mut routes: HashMap<Vec<_>, (&[LinkId], u64)> = HashMap::new();
         for route in table.trees.iter().flat_map(Tree::routes) {
             routes.entry(route.iter().map(cost).collect()).or_insert((route, 0)).1 += 1;

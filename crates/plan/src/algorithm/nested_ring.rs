@@ -7,9 +7,9 @@
 use super::path::{self, Way};
 use super::{Algorithm, Info, Placed, Request, cycle};
 use antiphon_base::error::Result;
-use antiphon_base::options::{Default::Derived, Opt};
 #[cfg(test)]
 use antiphon_base::options::Options;
+use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::Value;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Router;

@@ -5,7 +5,9 @@
 use super::estimate::Recurrence;
 use super::packing::Graph;
 use super::tree::{self, Planter, Priority, Table, Timetable, Work, widths};
-use super::{Collective, Fabric, Kind, Options, Request, Schedule, System, estimate, exchange, nested_ring, overlapped_tree};
+use super::{
+    Collective, Fabric, Kind, Options, Request, Schedule, System, estimate, exchange, nested_ring, overlapped_tree,
+};
 use antiphon_base::parameter::{Field, Value};
 use antiphon_base::watch::Watch;
 use antiphon_bound::symmetric_edges;
@@ -15,9 +17,24 @@ use antiphon_sim::{Fidelity, trial};
 
 /// What estimates leave out: parameter, how the value begins, planner if it is not all, and why.
 const LEFT_OUT: [(&str, &str, &str, &str); 4] = [
-    ("endpoint", "ace", "", "an engine takes whole units on all ranks at a time; no estimate follows its SRAM and state machines"),
-    ("endpoint", "ideal", "steps", "where edges share a link it serves chunks by age, and hides the ways that steps wait for"),
-    ("packet_payload_bytes", "", "steps", "short packets leave a switch sooner; steps do not know how many of the others then hide them"),
+    (
+        "endpoint",
+        "ace",
+        "",
+        "an engine takes whole units on all ranks at a time; no estimate follows its SRAM and state machines",
+    ),
+    (
+        "endpoint",
+        "ideal",
+        "steps",
+        "where edges share a link it serves chunks by age, and hides the ways that steps wait for",
+    ),
+    (
+        "packet_payload_bytes",
+        "",
+        "steps",
+        "short packets leave a switch sooner; steps do not know how many of the others then hide them",
+    ),
     ("link_arbitration", "", "steps", "who of two that meet goes first; in a plan by slots few do"),
 ];
 
@@ -130,8 +147,7 @@ fn every_parameter_that_matters_is_in_every_estimate() {
                         system.assign(field.parameter.key, &value).unwrap();
                         let Some(after) = times(&fabric, &system, kind, bytes, estimated) else { continue };
                         let [expected, time] = std::array::from_fn(|at| (after[at] / before[at]).ln());
-                        let is_missed =
-                            time.abs() > CHANGE.ln_1p() && expected * time.signum() < PART * time.abs();
+                        let is_missed = time.abs() > CHANGE.ln_1p() && expected * time.signum() < PART * time.abs();
                         let key = field.parameter.key;
                         let value = value.to_string();
                         let is_left_out = LEFT_OUT.iter().any(|(left, values, planner, _)| {

@@ -67,19 +67,7 @@ impl<'a> Timetable<'a> {
         let groups = trees.iter().map(&mut group).collect();
         let bytes = request.bytes;
         let (rounds, credited) = (1..=u64::MAX, vec![]);
-        Timetable {
-            request,
-            trees,
-            sizes,
-            work,
-            together,
-            bytes,
-            loose: false,
-            rounds,
-            credited,
-            groups,
-            links: all,
-        }
+        Timetable { request, trees, sizes, work, together, bytes, loose: false, rounds, credited, groups, links: all }
     }
 
     /// With ranks that pass on what comes over switches a round later, and few rounds, if there are such ranks. Where loads are
