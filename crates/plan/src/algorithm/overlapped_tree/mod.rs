@@ -87,7 +87,7 @@ impl Algorithm for OverlappedTree {
             let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, work, pacing, chunk)).collect();
             // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
             let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
-            let most = best.saturating_add(best / 16);
+            let most = best.saturating_add(best / 32);
             let plan = plans.iter().find(|plan| plan.time_ps <= most).expect("at least one way to place trees");
             plan.schedule(request, pacing)
         });
