@@ -195,19 +195,8 @@ impl<'a> Plan<'a> {
             })?;
         }
         check_order(flights)?;
-        // Messages that are stored at ranks on their way are several.
         let costs = CostModel::in_packets(system);
-        let stores = costs.stores_at_ranks();
-        let relays: Vec<_> = flights.iter().map(|of| stores.then(|| Relays::new(fabric, &of.schedule))).collect();
-        let count = |(of, relays): (&Flight, &Option<Relays>)| {
-            relays.as_ref().map_or(of.schedule.transfers.len(), Relays::legs)
-        };
-        let transfers = flights.iter().zip(&relays).map(count).sum();
-        if transfers > MAX_TRANSFERS {
-            let what =
-                format!("all flights together have {transfers} transfers; at most {MAX_TRANSFERS} are supported");
-            return Err(Error::new(Code::TooLarge, what));
-        }
+        let (relays, transfers) = legs(fabric, flights, costs)?;
         let channels = Channels::new(fabric, flights.iter().flat_map(|flight| &flight.schedule.bundled_links).copied());
         let links = (0..fabric.links.len() as LinkId)
             .map(|first| costs.channel(channels.links(first).iter().map(|&id| fabric.link(id))));
@@ -499,6 +488,20 @@ impl<'a> Plan<'a> {
         }
         flight.schedule.node_of(self.fabric, rank)
     }
+}
+
+/// Where messages of flights are stored at ranks on their way, so that each is several, and all transfers.
+fn legs(fabric: &Fabric, flights: &[Flight], costs: CostModel) -> Result<(Vec<Option<Relays>>, usize)> {
+    let stores = costs.stores_at_ranks();
+    let relays: Vec<_> = flights.iter().map(|of| stores.then(|| Relays::new(fabric, &of.schedule))).collect();
+    let count =
+        |(of, relays): (&Flight, &Option<Relays>)| relays.as_ref().map_or(of.schedule.transfers.len(), Relays::legs);
+    let transfers = flights.iter().zip(&relays).map(count).sum();
+    if transfers > MAX_TRANSFERS {
+        let what = format!("all flights together have {transfers} transfers; at most {MAX_TRANSFERS} are supported");
+        return Err(Error::new(Code::TooLarge, what));
+    }
+    Ok((relays, transfers))
 }
 
 /// Checks a flight, one of so many, against a fabric.
