@@ -305,10 +305,10 @@ impl<'a> Steps<'a> {
         ChunkCost { sending_ps, each_ps, passing_ps, way_ps }
     }
 
-    /// The best bytes of a chunk of a tree's part of the data.
-    pub fn best_chunk(&self, bytes: Bytes) -> Bytes {
+    /// The best bytes of a chunk of a tree's part of the data: by what long ones take, and again by what those that come out
+    /// take, as that depends on their packets.
+    pub fn best_chunks(&self, bytes: Bytes) -> Vec<Bytes> {
         let payload = self.request.system.packet.payload_bytes;
-        // What a chunk takes depends on its packets, and these on the chunk: that of long ones, and again for what comes out.
         let mut chunk = payload.saturating_mul(64);
         let next = |_| {
             let ChunkCost { each_ps, way_ps, .. } = self.cost(chunk);
@@ -320,7 +320,9 @@ impl<'a> Steps<'a> {
             });
             chunk
         };
-        (0..3).map(next).min_by_key(|&chunk| self.time_ps(bytes, chunk)).unwrap_or(bytes)
+        let mut chunks: Vec<Bytes> = (0..2).map(next).collect();
+        chunks.dedup();
+        chunks
     }
 
     /// Picoseconds of a tree's part of the data, in chunks of such a size: steps of the first one, and those that others add.

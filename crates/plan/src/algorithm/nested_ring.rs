@@ -5,6 +5,7 @@
 //! neighbours, and the longer edges lie inside each other.
 
 use super::path::{self, Way};
+use super::soonest::soonest;
 use super::{Algorithm, Info, Placed, Request, cycle};
 use antiphon_base::error::Result;
 #[cfg(test)]
@@ -56,7 +57,19 @@ impl Algorithm for NestedRing {
             let fits = request.expect(rings.transfers(request), 0);
             (fits.is_err(), rings.time(request, &mut routers), rings)
         });
-        let (_, _, rings) = costs.min_by_key(|cost| (cost.0, cost.1)).expect("one level at least");
+        let mut costs: Vec<_> = costs.collect();
+        costs.sort_by_key(|cost| (cost.0, cost.1));
+        let (is_refused, least) = (costs[0].0, costs[0].1);
+        let is_near = |cost: &&(bool, u128, Rings)| cost.0 == is_refused && cost.1 <= least.saturating_add(least / 2);
+        // Where messages meet, queues decide.
+        soonest(request, costs.iter().take_while(is_near).map(|(_, _, rings)| rings.lowered(request)))
+    }
+}
+
+impl Rings {
+    /// Their schedule.
+    fn lowered(&self, request: &Request) -> Result<Schedule> {
+        let rings = self;
         request.expect(rings.transfers(request), 0)?;
         let mut builder = request.builder();
         builder.schedule.endpoint.issue = Issue::Links;
