@@ -5,8 +5,10 @@ use super::task::Task;
 use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::{Fabric, Link, LinkId};
+use antiphon_model::schedule::Op;
 use antiphon_model::system::System;
-use antiphon_sim::{Fidelity, Least};
+use antiphon_sim::Fidelity;
+use antiphon_sim::cost::{CostModel, Least};
 use std::collections::HashMap;
 
 /// Binary places of flit times, below a picosecond.
@@ -20,7 +22,8 @@ const BITS: u32 = 16;
 /// hand-over each. O(sites * links log nodes), less if links are alike.
 pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task, fidelity: Option<Fidelity>) -> Picos {
     let Least { is_stored, hand_off_ps } = Least::of(system, fidelity);
-    let flits = system.packets(1).flits;
+    let costs = CostModel::in_packets(system);
+    let flits = costs.message(1, Op::Copy).packets.flits;
     let (of_head, following) = if is_stored { (flits, 0) } else { (1, flits - 1) };
     let all = || (0..task.sites.len()).collect::<Vec<_>>();
     let with_shard = || (0..task.sites.len()).filter(|&site| task.sites[site].shards > 0).collect::<Vec<_>>();
@@ -38,13 +41,13 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task, fidelity: O
     // Rounded down, as nothing of a bound may be above the truth.
     let picos =
         |ticks: u64, flits: u64| ((u128::from(ticks) * u128::from(flits)) >> BITS).min(u64::MAX.into()) as Picos;
-    let together = |links: Vec<LinkId>| system.channel_ticks(links.iter().map(|&id| fabric.link(id)), BITS);
+    let together = |links: Vec<LinkId>| costs.flit_ticks(links.iter().map(|&id| fabric.link(id)), BITS);
     // Parallel links may act as one.
     let parallel: HashMap<_, _> =
         fabric.parallel_links().into_iter().map(|(ends, ids)| (ends, together(ids))).collect();
-    let alone = |link: &Link| system.flit_ticks(link, BITS);
+    let alone = |link: &Link| costs.flit_ticks(std::iter::once(link), BITS);
     let flit = |link: &Link| parallel.get(&(link.from, link.to)).copied().unwrap_or_else(|| alone(link));
-    let hop = |link: &Link| system.latency_of(link).saturating_add(picos(flit(link), of_head));
+    let hop = |link: &Link| costs.link(link).latency_ps.saturating_add(picos(flit(link), of_head));
     let paths = CheapestPaths::new(fabric, reversed, hop);
     let farthest = |&start: &usize| {
         let time = paths.from(task.sites[start].node);

@@ -6,6 +6,7 @@ use antiphon_base::units::{Bytes, Rate};
 use antiphon_model::collective::Matrix;
 use antiphon_model::fabric::{DimensionShape, Link, Node, NodeId, Shape, grid::grid};
 use antiphon_model::schedule::Certificate;
+use antiphon_sim::cost::CostModel;
 use proptest::prelude::*;
 use std::time::Instant;
 
@@ -437,7 +438,7 @@ fn naive(fabric: &Fabric, system: &System, collective: Collective, data: &Data) 
         let flits = packets.count * packets.flits;
         let hop = |link: &Link| system.latency_of(link) + flits * system.flit_time(link);
         let path = paths::CheapestPaths::new(fabric, false, hop).from(fabric.node_of_rank(from));
-        let handed = u128::from(system.hand_off());
+        let handed = u128::from(CostModel::in_packets(system).hand_off_ps());
         if bytes == 0 { 0 } else { path[fabric.node_of_rank(to) as usize] as u128 + handed }
     };
     let part = |from: u32, to: u32| data.part(fabric.ranks(), from as usize, to as usize).1;

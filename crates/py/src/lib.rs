@@ -2,9 +2,9 @@
 //! arguments are in `python/antiphon/_core.pyi`.
 
 mod builder;
+mod closed_form;
 mod configure;
 mod convert;
-mod cost;
 mod energy;
 mod execute;
 mod fabric;
@@ -33,9 +33,9 @@ mod _core {
     #[pymodule_export]
     use super::builder::ScheduleBuilder;
     #[pymodule_export]
-    use super::configure::configure;
+    use super::closed_form::advise_trees;
     #[pymodule_export]
-    use super::cost::advise_trees;
+    use super::configure::configure;
     #[pymodule_export]
     use super::energy::area;
     #[pymodule_export]

@@ -4,11 +4,12 @@
 //! themselves for as long as that takes at least ([`antiphon_base::cores`]). Every packet has the time that it has in one machine.
 
 use super::clock::Ticks;
+use super::cost::CostModel;
 use super::plan::{Job, Plan};
 use antiphon_base::cores::part_of;
 use antiphon_model::fabric::{LinkId, NodeId};
 use antiphon_model::schedule::{Dependency, Event, Pacing};
-use antiphon_model::system::{Endpoint, Forwarding};
+use antiphon_model::system::Endpoint;
 
 /// Fewest nodes of a part: with fewer, parts wait for each other more than they compute.
 const FEWEST_NODES: usize = 64;
@@ -72,10 +73,8 @@ impl Division {
         if borders().any(|link| plan.latency[link] == 0) {
             return None;
         }
-        let flits = match plan.system.forwarding {
-            Forwarding::StoreAndForward => plan.kinds.iter().map(|kind| kind.packets.flits).min()?,
-            Forwarding::CutThrough => 1,
-        };
+        let transit = CostModel::in_packets(plan.system).transit();
+        let flits = plan.kinds.iter().map(|kind| transit.leading_flits(kind.packets.flits)).min()?;
         let parts = Division {
             of_link: links.iter().map(|link| part(link.from)).collect(),
             of_rank: (0..plan.fabric.ranks() as u32).map(|rank| part(plan.node_of(0, rank))).collect(),

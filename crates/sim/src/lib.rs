@@ -4,6 +4,7 @@ pub mod ace;
 mod agenda;
 mod budget;
 mod clock;
+pub mod cost;
 mod division;
 mod endpoints;
 mod energy;
@@ -40,8 +41,8 @@ use antiphon_model::system::System;
 use antiphon_proof::Proven;
 use energy::PowerRates;
 use machine::{Machine, Shortcuts};
+pub use network::Fidelity;
 use network::{Client, Network, with_machine};
-pub use network::{Fidelity, Least};
 use plan::Plan;
 
 /// Times a schedule on the fabric for which it was proven.

@@ -171,13 +171,6 @@ impl System {
             .map_err(|error| error.at("system"))
     }
 
-    /// From the arrival of a message's last packet to the start of what waited for it, less the router's stages where it does
-    /// not pass them.
-    pub fn hand_off(&self) -> Picos {
-        let spared = if self.router.ejection == Ejection::Circuit { self.router.stages_ps() } else { 0 };
-        self.hand_off_ps.saturating_sub(spared)
-    }
-
     /// Effective rate of a link.
     pub fn rate_of(&self, link: &Link) -> Rate {
         let rate = link.rate.unwrap_or(self.link_rate).0;

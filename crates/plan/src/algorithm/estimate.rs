@@ -1,36 +1,30 @@
 //! How long the messages of a table take, in so many pieces: a recurrence over the links, and C-Cube's closed form.
 //!
-//! Algorithms choose among trees and sizes of pieces by these estimates. Nothing else here knows what sending,
-//! handing over and adding cost.
+//! Algorithms choose among trees and sizes of pieces by these estimates. What a message costs they ask of
+//! [`antiphon_sim::cost`].
 
 use super::Request;
 use super::tree::{Message, Table, Tree, Work};
-use crate::cost::{Pipeline, Step};
+use crate::closed_form::{Pipeline, Step};
 use antiphon_base::units::{Bytes, Picos, Rate};
 use antiphon_model::fabric::{Link, LinkId, NodeId};
-use antiphon_model::schedule::Op;
-use antiphon_model::system::System;
+use antiphon_model::schedule::{Op, Pacing};
+use antiphon_sim::cost::{CostModel, LinkCost, MessageCost};
 use num_traits::{Bounded, SaturatingAdd};
+use std::collections::{BTreeSet, HashMap};
 
 /// Time of a flit on every link.
 pub(super) fn flit_times(request: &Request) -> Vec<Picos> {
-    request.fabric.links.iter().map(|link| request.system.flit_time(link)).collect()
+    request.costs().links(request.fabric).into_iter().map(|link| link.flit_ps).collect()
 }
 
 /// The same where links of nodes that only forward are not used, and so count as any other.
 pub(super) fn flit_times_of_ranks(request: &Request) -> Vec<Picos> {
     let is_rank = |node: NodeId| request.fabric.nodes[node as usize].rank.is_some();
     let joins_ranks = |link: &Link| is_rank(link.from) && is_rank(link.to);
-    let one =
-        request.fabric.links.iter().find(|link| joins_ranks(link)).map_or(1, |link| request.system.flit_time(link));
-    let time = |link: &Link| if joins_ranks(link) { request.system.flit_time(link) } else { one };
-    request.fabric.links.iter().map(time).collect()
-}
-
-/// Time until the end of what has been sent on a route may be used.
-pub(super) fn way(request: &Request, route: &[LinkId]) -> Picos {
-    let latency = |&link: &LinkId| request.system.latency_of(request.fabric.link(link));
-    route.iter().map(latency).sum::<Picos>() + request.system.hand_off()
+    let times = || request.fabric.links.iter().zip(flit_times(request));
+    let one = times().find(|(link, _)| joins_ranks(link)).map_or(1, |(_, time)| time);
+    times().map(|(link, time)| if joins_ranks(link) { time } else { one }).collect()
 }
 
 /// Most messages on links that the recurrence goes through.
@@ -67,6 +61,8 @@ pub(super) struct Recurrence<'a> {
     last: u32,
     /// Flit times of the pieces of a round on the busiest link.
     busiest: u128,
+    /// Pieces of a round that a rank sends to be added, and others: each pair once.
+    sent: BTreeSet<[u128; 2]>,
     /// How often a round is held up by the way from one link to the next; in every slot where that would take
     /// too long to find.
     held_up: Option<u128>,
@@ -81,6 +77,7 @@ impl<'a> Recurrence<'a> {
         let flit_times = flit_times(request);
         let mut hops: Vec<Vec<Hop>> = (0..table.period).map(|_| Vec::new()).collect();
         let mut busy = vec![0u128; flit_times.len()];
+        let mut sent = vec![[0; 2]; request.fabric.ranks()];
         for Message { tree, op, from, to, route, slot, .. } in table.messages(&[Op::Reduce, Op::Copy]) {
             let first = tree as u32 * request.ranks();
             let adds = (op == Op::Reduce).then_some(to);
@@ -88,19 +85,32 @@ impl<'a> Recurrence<'a> {
             let hop = Hop { link, from: first + from, to: first + to, adds, later: slot / table.period };
             hops[(slot % table.period) as usize].push(hop);
             busy[link as usize] += u128::from(flit_times[link as usize]);
+            sent[from as usize][usize::from(adds.is_none())] += 1;
         }
         let busiest = busy.into_iter().max().unwrap_or(0);
-        let mut model = Recurrence { request, table, hops, last: table.last(), busiest, held_up: None };
+        let sent = sent.into_iter().collect();
+        let mut model = Recurrence { request, table, hops, last: table.last(), busiest, sent, held_up: None };
         if (model.last / table.period + 2) as usize * model.pieces() <= MOST_HOPS {
             model.held_up = Some(model.hold_ups());
         }
         model
     }
 
-    /// Picoseconds the busiest link needs for so many rounds.
+    /// Picoseconds the busiest link or rank needs for so many rounds.
     pub fn least(&self, rounds: u64) -> u128 {
-        let packets = self.request.system.packets(self.piece(rounds));
-        u128::from(rounds) * u128::from(packets.count) * u128::from(packets.flits) * self.busiest
+        let link = u128::from(self.messages(rounds)[0].flits()) * self.busiest;
+        u128::from(rounds) * link.max(self.reading(rounds))
+    }
+
+    /// For how long the busiest rank reads what it sends, in each of so many rounds.
+    fn reading(&self, rounds: u64) -> u128 {
+        let [added, copied] = self.messages(rounds).map(|message| u128::from(message.fetch.busy_ps()));
+        self.sent.iter().map(|sent| sent[0] * added + sent[1] * copied).max().unwrap_or(0)
+    }
+
+    /// When the `first` of so many rounds end for ranks that read all the time, if the first one ends so.
+    fn read(&self, rounds: u64, first: u64, end: u128) -> u128 {
+        end + u128::from(first - 1) * self.reading(rounds)
     }
 
     /// Picoseconds of so many rounds. O(messages of the first rounds).
@@ -121,11 +131,13 @@ impl<'a> Recurrence<'a> {
         let ends = self.ends(first as u32, &costs);
         let last = ends[ends.len() - 1];
         if first == rounds {
-            return last;
+            return last.max(self.read(rounds, first, ends[0]));
         }
-        let each = self.least(rounds) / u128::from(rounds) + if shortest == way { held_up * way } else { 0 };
+        let least = self.least(rounds) / u128::from(rounds);
+        let each = least + if shortest == way { held_up * way } else { 0 };
         let latest = latest.min(ends.len() - 1);
-        last + u128::from(rounds - first) * each.max((last - ends[ends.len() - 1 - latest]) / latest as u128)
+        let each = each.max((last - ends[ends.len() - 1 - latest]) / latest as u128);
+        last.max(self.read(rounds, first, ends[0])) + u128::from(rounds - first) * each
     }
 
     /// At most so many pieces are received in a round.
@@ -157,14 +169,20 @@ impl<'a> Recurrence<'a> {
         self.table.piece(0, self.request.bytes, rounds)
     }
 
+    /// A piece that is to be added, and one that is not, where there are so many rounds.
+    fn messages(&self, rounds: u64) -> [MessageCost; 2] {
+        [Op::Reduce, Op::Copy].map(|op| self.request.costs().message(self.piece(rounds), op))
+    }
+
     /// Of a piece, where there are so many rounds.
     fn costs(&self, rounds: u64) -> Costs {
-        let system = self.request.system;
-        let packets = system.packets(self.piece(rounds));
-        let flits = u128::from(packets.count) * u128::from(packets.flits);
-        let cost = |(link, time)| (flits * u128::from(time), way(self.request, &[link]).into());
-        let links = (0..).zip(flit_times(self.request)).map(cost).collect();
-        Costs { links, adding: system.reduce_time(self.piece(rounds)).into() }
+        let (costs, fabric, [message, _]) = (self.request.costs(), self.request.fabric, self.messages(rounds));
+        let cost = |(id, link): (LinkId, LinkCost)| {
+            let busy = u128::from(message.flits()) * u128::from(link.flit_ps);
+            (busy, costs.around_ps(fabric, &[id], &message).into())
+        };
+        let links = (0..).zip(costs.links(fabric)).map(cost).collect();
+        Costs { links, adding: message.adding_ps.into() }
     }
 
     /// When each of the first `rounds` ends.
@@ -219,42 +237,108 @@ impl<'a> Recurrence<'a> {
 
 /// Time of a table in steps that are all as long as that of its slowest message (C-Cube, sections II-C and III-C).
 pub(super) struct Steps<'a> {
-    system: &'a System,
-    step: Step,
+    request: &'a Request<'a>,
+    /// Each of another cost, and how many are like it.
+    routes: Vec<(&'a [LinkId], u64)>,
+    /// Most messages that a rank sends, one of which is to be added, and that it adds.
+    most: u64,
     pipeline: Pipeline,
-    streams: bool,
+    pacing: Pacing,
+    period: u32,
+}
+
+/// What a step with a chunk takes.
+struct ChunkCost {
+    /// The chunk on a link.
+    sending_ps: Picos,
+    /// It is sent, read, handed to an interface or added with others, whatever takes longest.
+    each_ps: Picos,
+    /// While its first packet comes to the last link, on average.
+    passing_ps: Picos,
+    /// From the last link until it has been added.
+    way_ps: Picos,
 }
 
 impl<'a> Steps<'a> {
-    /// `streams`: links send on while what they have sent is on its way. O(messages).
-    pub fn new(request: &Request<'a>, table: &Table, streams: bool) -> Self {
-        let Request { fabric, system, .. } = *request;
-        let mut step = Step { latency_ps: 0, rate: Rate(u64::MAX) };
+    /// O(messages).
+    pub fn new(request: &'a Request<'a>, table: &Table<'a>, pacing: Pacing) -> Self {
+        let (costs, fabric) = (request.costs(), request.fabric);
+        let links = costs.links(fabric);
+        let cost =
+            |&link: &LinkId| (links[link as usize], fabric.nodes[fabric.link(link).from as usize].rank.is_some());
+        let mut routes: HashMap<Vec<_>, (&[LinkId], u64)> = HashMap::new();
         for route in table.trees.iter().flat_map(Tree::routes) {
-            step.latency_ps = step.latency_ps.max(way(request, route));
-            for &link in route {
-                let (bytes, picos) = system.payload_rate(fabric.link(link));
-                step.rate = step.rate.min(Rate((bytes / picos).max(1) as u64));
-            }
+            routes.entry(route.iter().map(cost).collect()).or_insert((route, 0)).1 += 1;
         }
+        let children = |tree: &Tree| (0..request.ranks()).map(|rank| tree.children(rank).len()).max().unwrap_or(0);
+        let most = table.trees.iter().map(children).max().unwrap_or(0) as u64;
         let phases = if table.work == Work::Phases { 2 } else { 1 };
         let pipeline = Pipeline { first: table.last().into(), stride: phases * u64::from(table.period) };
-        // Links with messages of several edges wait for them in turn, and so for their latencies.
-        Steps { system, step, pipeline, streams: streams && table.period == 1 }
+        let routes = routes.into_values().collect();
+        Steps { request, routes, most, pipeline, pacing, period: table.period }
     }
 
-    /// The best bytes of a chunk of a tree's part of the data.
-    pub fn best_chunk(&self, bytes: Bytes) -> Bytes {
-        bytes.div_ceil(match self.streams {
-            true => self.pipeline.streamed_chunks(self.step, bytes, self.system.packet.payload_bytes),
-            false => self.pipeline.best_chunks(self.step, bytes),
-        })
+    /// Whether links send on while what they have sent is on its way. Links with messages of several edges wait for them in
+    /// turn, and so for their latencies.
+    fn streams(&self) -> bool {
+        self.pacing == Pacing::Pipelined && self.period == 1
     }
 
-    /// Picoseconds of a tree's part of the data, in chunks of such a size.
+    fn cost(&self, chunk: Bytes) -> ChunkCost {
+        let (costs, fabric) = (self.request.costs(), self.request.fabric);
+        let [added, copied] = [Op::Reduce, Op::Copy].map(|op| costs.message(chunk, op));
+        let (mut sending_ps, mut passing, mut way_ps) = (0, 0, 0);
+        for (route, count) in &self.routes {
+            let way = costs.way_ps(fabric, route);
+            way_ps = way.saturating_add(added.adding_ps).max(way_ps);
+            passing += u128::from(costs.around_ps(fabric, route, &added) - way) * u128::from(*count);
+            let on_link = |&link: &LinkId| added.on_link(costs.link(fabric.link(link)).flit_ps);
+            sending_ps = route.iter().map(on_link).fold(sending_ps, Picos::max);
+        }
+        let routes: u64 = self.routes.iter().map(|(_, count)| count).sum();
+        let passing_ps = (passing / u128::from(routes.max(1))) as Picos;
+        let reading = added.fetch.busy_ps().saturating_add(self.most.saturating_mul(copied.fetch.busy_ps()));
+        // A rank does all this once in a period.
+        let at_rank = reading.max(self.most.saturating_mul(added.adding_ps)).div_ceil(self.period.into());
+        let issuing = CostModel::issuing(added.packets.count, costs.issue_ps());
+        let each_ps = sending_ps.max(at_rank).max(issuing);
+        ChunkCost { sending_ps, each_ps, passing_ps, way_ps }
+    }
+
+    /// The best bytes of a chunk of a tree's part of the data: by what long ones take, and again by what those that come out
+    /// take, as that depends on their packets.
+    pub fn best_chunks(&self, bytes: Bytes) -> Vec<Bytes> {
+        let payload = self.request.system.packet.payload_bytes;
+        let mut chunk = payload.saturating_mul(64);
+        let next = |_| {
+            let ChunkCost { each_ps, way_ps, .. } = self.cost(chunk);
+            let rate = u128::from(chunk) * 1_000_000_000_000 / u128::from(each_ps.max(1));
+            let step = Step { latency_ps: way_ps, rate: Rate(rate.clamp(1, u64::MAX.into()) as u64) };
+            chunk = bytes.div_ceil(match self.streams() {
+                true => self.pipeline.streamed_chunks(step, bytes, payload),
+                false => self.pipeline.best_chunks(step, bytes),
+            });
+            chunk
+        };
+        let mut chunks: Vec<Bytes> = (0..2).map(next).collect();
+        chunks.dedup();
+        chunks
+    }
+
+    /// Picoseconds of a tree's part of the data, in chunks of such a size: steps of the first one, and those that others add.
     pub fn time_ps(&self, bytes: Bytes, chunk: Bytes) -> Picos {
-        let time = if self.streams { Pipeline::streamed_ps } else { Pipeline::time_ps };
-        time(self.pipeline, self.step, bytes.next_multiple_of(chunk), bytes.div_ceil(chunk))
+        let ChunkCost { sending_ps, each_ps, passing_ps, way_ps } = self.cost(chunk);
+        let Pipeline { first, stride } = self.pipeline;
+        // Others are sent while packets pass a switch: from none of the time to all of it.
+        let waiting = match self.pacing {
+            Pacing::StopAndWait => passing_ps.saturating_add(way_ps),
+            Pacing::Pipelined if self.streams() => 0,
+            Pacing::Pipelined => passing_ps / 2 + way_ps,
+        };
+        let of_first = sending_ps.saturating_add(passing_ps).saturating_add(way_ps);
+        let later = (bytes.div_ceil(chunk).max(1) - 1).saturating_mul(stride);
+        let of_others = later.saturating_mul(each_ps.saturating_add(waiting));
+        first.saturating_mul(of_first).saturating_add(of_others)
     }
 }
 
@@ -266,6 +350,7 @@ mod tests {
     use crate::algorithm::{Collective, Fabric, Kind, Options};
     use antiphon_base::watch::Watch;
     use antiphon_bound::symmetric_edges;
+    use antiphon_model::system::System;
     use antiphon_sim::{Fidelity, trial};
 
     /// Where no link is held up, the recurrence says what the simulation of packets does, but for the order in which a

@@ -16,6 +16,8 @@ mod nested_ring;
 mod optimal;
 mod overlapped_tree;
 mod packing;
+#[cfg(test)]
+mod parameters;
 mod path;
 mod ring;
 mod ring_2d;
@@ -33,6 +35,7 @@ use antiphon_model::collective::{Collective, Data, Kind, Matrix, shard};
 use antiphon_model::fabric::{DimensionShape, Fabric, LinkId, Product};
 use antiphon_model::schedule::{Builder, Lane, MAX_DEPENDENCIES, MAX_TRANSFERS, Schedule};
 use antiphon_model::system::System;
+use antiphon_sim::cost::CostModel;
 use std::time::Duration;
 
 /// What an algorithm is, for people and for option checking.
@@ -225,6 +228,11 @@ impl<'a> Request<'a> {
         let mesh = self.product().filter(|placed| placed.product.is_all(DimensionShape::Line))?;
         let (rows, columns) = mesh.product.rows_columns()?;
         Some((mesh, rows, columns))
+    }
+
+    /// What messages cost.
+    fn costs(&self) -> CostModel<'a> {
+        CostModel::in_packets(self.system)
     }
 
     /// Number of ranks.

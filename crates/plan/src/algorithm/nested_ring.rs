@@ -4,15 +4,17 @@
 //! ARIES (DATE 2024), section IV-A2. Positions correspond as in a mirror (Fig. 6(c)), so that blocks that adjoin meet at
 //! neighbours, and the longer edges lie inside each other.
 
-use super::estimate::{flit_times, way};
 use super::path::{self, Way};
+use super::soonest::soonest;
 use super::{Algorithm, Info, Placed, Request, cycle};
 use antiphon_base::error::Result;
+#[cfg(test)]
+use antiphon_base::options::Options;
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::Value;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Router;
-use antiphon_model::schedule::{Issue, Schedule};
+use antiphon_model::schedule::{Issue, Op, Schedule};
 use std::cmp::Reverse;
 
 /// See the module.
@@ -55,7 +57,19 @@ impl Algorithm for NestedRing {
             let fits = request.expect(rings.transfers(request), 0);
             (fits.is_err(), rings.time(request, &mut routers), rings)
         });
-        let (_, _, rings) = costs.min_by_key(|cost| (cost.0, cost.1)).expect("one level at least");
+        let mut costs: Vec<_> = costs.collect();
+        costs.sort_by_key(|cost| (cost.0, cost.1));
+        let (is_refused, least) = (costs[0].0, costs[0].1);
+        let is_near = |cost: &&(bool, u128, Rings)| cost.0 == is_refused && cost.1 <= least.saturating_add(least / 2);
+        // Where messages meet, queues decide.
+        soonest(request, costs.iter().take_while(is_near).map(|(_, _, rings)| rings.lowered(request)))
+    }
+}
+
+impl Rings {
+    /// Their schedule.
+    fn lowered(&self, request: &Request) -> Result<Schedule> {
+        let rings = self;
         request.expect(rings.transfers(request), 0)?;
         let mut builder = request.builder();
         builder.schedule.endpoint.issue = Issue::Links;
@@ -213,30 +227,51 @@ impl Rings {
         passes * steps * self.ranks.len() as u64
     }
 
-    /// About the time of all levels one way, in picoseconds: a step takes the longest way and the busiest link of its level.
+    /// About the time of all levels, in picoseconds: a step takes the longest way and the busiest link of its level.
     /// The greatest there is where the configuration of a level does not join its rings.
     fn time(&self, request: &Request, routers: &mut [Router]) -> u128 {
-        let flit_times = flit_times(request);
-        let mut parts = 1;
-        let mut time = 0;
+        let (costs, fabric) = (request.costs(), request.fabric);
+        let links = costs.links(fabric);
+        let ops = [(Op::Reduce, request.scatters()), (Op::Copy, request.gathers())];
+        let (mut parts, mut time) = (1, 0);
         for (level, &size) in self.sizes.iter().enumerate() {
             parts *= size;
-            let packets = request.system.packets(request.bytes.div_ceil(parts.into()));
+            // Every block is padded by itself.
+            let blocks = u64::from(request.ranks() / parts);
+            let bytes = blocks * request.block_bytes(request.ranks());
             let phase = if request.scatters() { level } else { self.sizes.len() - 1 - level };
-            let router = &mut routers[request.fabric.configuration_of(phase as u32) as usize];
-            let (mut longest, mut busy) = (0, vec![0u128; flit_times.len()]);
+            let router = &mut routers[fabric.configuration_of(phase as u32) as usize];
+            let (mut routes, mut busy, mut reads) = (vec![], vec![0u128; links.len()], vec![0u128; fabric.nodes.len()]);
             for (from, to) in self.edges(level) {
-                let [from, to] = [from, to].map(|rank| request.fabric.node_of_rank(rank));
+                let [from, to] = [from, to].map(|rank| fabric.node_of_rank(rank));
                 let Ok(route) = router.path(from, to) else { return u128::MAX };
-                longest = way(request, &route).max(longest);
-                route.iter().for_each(|&link| busy[link as usize] += u128::from(flit_times[link as usize]));
+                for (hop, &link) in route.iter().enumerate() {
+                    busy[link as usize] += u128::from(links[link as usize].flit_ps);
+                    let is_read = hop == 0 || costs.is_stored_at(fabric, link);
+                    reads[fabric.link(link).from as usize] += u128::from(is_read);
+                }
+                routes.push(route);
             }
-            let busiest = busy.into_iter().max().unwrap_or(0);
-            let sending = u128::from(packets.count) * u128::from(packets.flits) * busiest;
-            time += u128::from(size - 1) * (u128::from(longest) + sending);
+            let [busiest, reads] = [busy, reads].map(|each| each.into_iter().max().unwrap_or(0));
+            for (op, _) in ops.iter().filter(|(_, is_done)| *is_done) {
+                let message = costs.message(bytes, *op);
+                let around = routes.iter().map(|route| costs.around_ps(fabric, route, &message)).max().unwrap_or(0);
+                let sending = (u128::from(message.flits()) * busiest).max(reads * u128::from(message.fetch.busy_ps()));
+                time += u128::from(size - 1) * (sending + u128::from(around) + u128::from(message.adding_ps));
+            }
         }
         time
     }
+}
+
+/// What is expected of rings on two levels, and their schedule.
+#[cfg(test)]
+pub(super) fn estimated(request: &Request) -> (u128, Schedule) {
+    let grid = request.layout().unwrap();
+    let rings = Rings::new(&grid, &factors(grid.product.coordinates.sizes()), 2);
+    let time = rings.time(request, &mut [Router::within(request.fabric, 0)]);
+    let options = Options::parse("test", "levels=2", INFO.options).unwrap();
+    (time, NestedRing.build(&Request { options, matrix: None, ..*request }).unwrap())
 }
 
 #[cfg(test)]

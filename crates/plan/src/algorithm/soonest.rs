@@ -59,6 +59,24 @@ impl<'a> Soonest<'a> {
     }
 }
 
+/// The soonest of some schedules, the first if it is the only one.
+///
+/// # Errors
+/// [`Code::Interrupted`], and those of the schedules.
+///
+/// # Panics
+/// Without schedules.
+pub(super) fn soonest(request: &Request, mut schedules: impl Iterator<Item = Result<Schedule>>) -> Result<Schedule> {
+    let first = schedules.next().expect("a schedule")?;
+    let Some(second) = schedules.next() else { return Ok(first) };
+    let mut soonest = Soonest::new(request, first, EVENTS_OF_MANY)?;
+    soonest.offer(second?)?;
+    for schedule in schedules {
+        soonest.offer(schedule?)?;
+    }
+    Ok(soonest.into_schedule())
+}
+
 /// How long a schedule takes, if that is no more than `most_ps`; the longest time there is if it cannot be simulated, or too many events
 /// have been.
 fn time(request: &Request, schedule: &Schedule, most_ps: Picos, most_events: u64, left: &mut u64) -> Result<Picos> {

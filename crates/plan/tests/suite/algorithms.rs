@@ -368,7 +368,7 @@ fn the_schedule_does_not_grow_with_the_data() {
         "dbtree",
         "multitree",
         "tto",
-        "overlapped-tree",
+        "overlapped-tree:trees=2",
         "direct",
     ] {
         let size = |bytes| {

@@ -7,7 +7,7 @@ use antiphon_model::fabric::{Fabric, Link, Node, NodeId, Shape};
 use antiphon_model::schedule::{Op, Schedule};
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
-use antiphon_plan::cost::{Pipeline, height};
+use antiphon_plan::closed_form::{Pipeline, height};
 use antiphon_proof::verify;
 use antiphon_sim::Fidelity;
 use proptest::prelude::*;

@@ -3,7 +3,8 @@
 
 use super::{Carrier, Endpoints, RankEvent};
 use crate::clock::Ticks;
-use crate::plan::{Fetch, Plan};
+use crate::cost::Fetch;
+use crate::plan::Plan;
 use antiphon_model::schedule::TransferId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

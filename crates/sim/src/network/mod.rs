@@ -14,13 +14,11 @@ use super::endpoints::Endpoints;
 use super::flight::Order;
 use super::machine::{Machine, Shortcuts};
 use super::period::Recurrent;
-use super::plan::{self, Plan};
+use super::plan::Plan;
 use super::recorder::Traffic;
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
-use antiphon_base::units::Picos;
 use antiphon_model::schedule::Issue;
-use antiphon_model::system::{Forwarding, System};
 use serde::{Deserialize, Serialize};
 
 /// Declares every network: its type, which also names the fidelity, and the name that users know it by. Nothing else
@@ -62,28 +60,6 @@ networks! {
     Packet = "packet",
     /// Flits through virtual-channel routers with finite buffers and credits.
     Flit = "flit",
-}
-
-/// What no message goes without, whoever sends it: for bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Least {
-    /// Whether all of a packet comes to a node before any of it goes on.
-    pub is_stored: bool,
-    /// From its arrival to the start of what waited for it.
-    pub hand_off_ps: Picos,
-}
-
-impl Least {
-    /// At a fidelity, or at any.
-    pub fn of(system: &System, fidelity: Option<Fidelity>) -> Least {
-        let is_stored = fidelity == Some(Fidelity::Packet) && system.forwarding == Forwarding::StoreAndForward;
-        let hand_off = |fidelity| match fidelity {
-            Fidelity::Flit => flit::hand_off(system),
-            Fidelity::AlphaBeta | Fidelity::Packet => plan::hand_off(system),
-        };
-        let any = || Fidelity::ALL.iter().map(|&(_, fidelity)| hand_off(fidelity)).min().unwrap_or(0);
-        Least { is_stored, hand_off_ps: fidelity.map_or_else(any, hand_off) }
-    }
 }
 
 /// Carries the messages of a [`Plan`].

@@ -73,7 +73,7 @@ impl Plan<'_> {
 
     /// Cuts every chunk of a flight into `parts`, which follow each other like chunks.
     fn cut(&mut self, flight: usize, parts: u64) {
-        let of = &mut self.flights[flight];
+        let (costs, of) = (self.costs(), &mut self.flights[flight]);
         of.parts = parts;
         if parts == 1 {
             return;
@@ -81,7 +81,7 @@ impl Plan<'_> {
         for after in &mut self.after[of.after.clone()] {
             *after = Dependency::new(after.transfer(), after.event()).lagging(after.lag() * parts as u32);
         }
-        self.kinds[of.kinds.clone()].iter_mut().for_each(|kind| *kind = kind.cut(parts, self.system));
+        self.kinds[of.kinds.clone()].iter_mut().for_each(|kind| *kind = kind.cut(parts, costs));
         self.lane_chunks[of.lanes.start as usize..of.lanes.end as usize].iter_mut().for_each(|count| *count *= parts);
         self.phase_messages[of.phases.start as usize..of.phases.end as usize]
             .iter_mut()

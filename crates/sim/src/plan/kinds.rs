@@ -1,10 +1,11 @@
 //! Messages, sizes and times resolved.
 
-use crate::ace::work::{after_link, before_link, forwarded_by, reads};
+use crate::ace::work::reads;
 use crate::clock::Ticks;
+use crate::cost::{CostModel, Fetch, MessageCost};
 use antiphon_base::units::Bytes;
 use antiphon_model::schedule::{Op, Schedule, Transfer};
-use antiphon_model::system::{Endpoint, Packets, System};
+use antiphon_model::system::Packets;
 use rustc_hash::FxHashMap;
 
 /// The messages of a transfer, one for every chunk; many transfers have the same. Sizes and times are resolved.
@@ -38,33 +39,6 @@ pub(super) struct Known {
     pub last: Option<(MessageKind, u32)>,
 }
 
-/// Reading a message from memory and bringing it over a bus, and the same of its first part.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Fetch {
-    pub read: Ticks,
-    pub read_first: Ticks,
-    pub bus: Ticks,
-    pub bus_first: Ticks,
-    /// Packets of the first part.
-    pub packets_first: u64,
-}
-
-impl Fetch {
-    /// Of a message of `bytes`, each read so often.
-    fn of(system: &System, bytes: Bytes, reads: u64) -> Fetch {
-        let work = before_link(&system.endpoint, reads);
-        let [read, bus] = &work[..] else { return Fetch::default() };
-        let first = bytes.min(forwarded_by(&system.endpoint));
-        Fetch {
-            read: read.time_for(bytes),
-            read_first: read.time_for(first),
-            bus: bus.time_for(bytes),
-            bus_first: bus.time_for(first),
-            packets_first: system.packets(first).count,
-        }
-    }
-}
-
 impl MessageKind {
     /// That of a transfer, before packets and times are resolved.
     pub(super) fn of(schedule: &Schedule, transfer: &Transfer) -> MessageKind {
@@ -84,19 +58,14 @@ impl MessageKind {
     }
 
     /// With packets and times for its size.
-    pub(super) fn resolved(self, system: &System) -> MessageKind {
-        let reduce = match system.endpoint {
-            _ if !self.adds => 0,
-            Endpoint::System => system.reduce_time(self.bytes),
-            _ => after_link(&system.endpoint).map_or(0, |work| work.time_for(self.bytes)),
-        };
-        let fetch = Fetch::of(system, self.bytes, self.reads);
-        MessageKind { packets: system.packets(self.bytes), reduce, fetch, ..self }
+    pub(super) fn resolved(self, costs: CostModel) -> MessageKind {
+        let MessageCost { packets, adding_ps, fetch } = costs.message_read(self.bytes, self.adds, self.reads);
+        MessageKind { packets, reduce: adding_ps, fetch, ..self }
     }
 
     /// Each message cut into so many, which follow each other.
-    pub(super) fn cut(self, parts: u64, system: &System) -> MessageKind {
+    pub(super) fn cut(self, parts: u64, costs: CostModel) -> MessageKind {
         let (chunks, stride) = (self.chunks * parts, self.stride.max(1));
-        MessageKind { chunks, stride, bytes: self.bytes.div_ceil(parts), ..self }.resolved(system)
+        MessageKind { chunks, stride, bytes: self.bytes.div_ceil(parts), ..self }.resolved(costs)
     }
 }

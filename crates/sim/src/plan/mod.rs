@@ -4,9 +4,10 @@ mod age;
 mod kinds;
 mod relays;
 
-pub use kinds::{Fetch, MessageKind};
+pub use kinds::MessageKind;
 
 use super::clock::{Clock, MAX_BITS, Ticks};
+use super::cost::CostModel;
 use super::energy::PowerRates;
 use super::flight::Flight;
 use super::turns::Turn;
@@ -194,28 +195,19 @@ impl<'a> Plan<'a> {
             })?;
         }
         check_order(flights)?;
-        // Messages that are stored at ranks on their way are several.
-        let stores = matches!(system.endpoint, Endpoint::Npu(_));
-        let relays: Vec<_> = flights.iter().map(|of| stores.then(|| Relays::new(fabric, &of.schedule))).collect();
-        let count = |(of, relays): (&Flight, &Option<Relays>)| {
-            relays.as_ref().map_or(of.schedule.transfers.len(), Relays::legs)
-        };
-        let transfers = flights.iter().zip(&relays).map(count).sum();
-        if transfers > MAX_TRANSFERS {
-            let what =
-                format!("all flights together have {transfers} transfers; at most {MAX_TRANSFERS} are supported");
-            return Err(Error::new(Code::TooLarge, what));
-        }
+        let costs = CostModel::in_packets(system);
+        let (relays, transfers) = legs(fabric, flights, costs)?;
         let channels = Channels::new(fabric, flights.iter().flat_map(|flight| &flight.schedule.bundled_links).copied());
-        let latencies = |first| channels.links(first).iter().map(|&id| system.latency_of(fabric.link(id)));
-        let latency = (0..fabric.links.len() as LinkId).map(|first| latencies(first).max().unwrap_or(0)).collect();
+        let links = (0..fabric.links.len() as LinkId)
+            .map(|first| costs.channel(channels.links(first).iter().map(|&id| fabric.link(id))));
+        let (flit, latency) = links.map(|link| (link.flit_ps, link.latency_ps)).unzip();
         let mut plan = Plan {
             flights: Vec::with_capacity(flights.len()),
             fabric,
             system,
             jobs: Vec::with_capacity(transfers),
             kinds: vec![],
-            flit: flit_ticks(fabric, system, &channels, 0),
+            flit,
             channels,
             hops: vec![],
             after: vec![],
@@ -223,8 +215,8 @@ impl<'a> Plan<'a> {
             lane_chunks: vec![],
             clock: Clock::default(),
             latency,
-            hand_off: hand_off(system),
-            issue: system.interface.issue_ps,
+            hand_off: costs.hand_off_ps(),
+            issue: costs.issue_ps(),
             phase_messages: vec![],
             switching: fabric.switching_ps(),
             units: None,
@@ -244,7 +236,7 @@ impl<'a> Plan<'a> {
                 "all messages one after the other would take more time than 64-bit picoseconds hold; use less data",
             ));
         }
-        let finest = flit_ticks(fabric, system, &plan.channels, MAX_BITS);
+        let finest = plan.flit_ticks(MAX_BITS);
         plan.set_clock(Clock::new(&finest, longest, computing));
         Ok(plan)
     }
@@ -310,7 +302,8 @@ impl<'a> Plan<'a> {
             return number;
         }
         let number = *known.numbers.entry(kind).or_insert_with(|| {
-            self.kinds.push(kind.resolved(self.system));
+            let costs = self.costs();
+            self.kinds.push(kind.resolved(costs));
             self.kinds.len() as u32 - 1
         });
         known.last = Some((kind, number));
@@ -357,19 +350,30 @@ impl<'a> Plan<'a> {
 
     /// One message on a path, before times are ticks.
     fn store_and_forward_ps(&self, path: &Path) -> u128 {
-        let (system, kind) = (self.system, &self.kinds[path.kind as usize]);
+        let kind = &self.kinds[path.kind as usize];
         let packet = u128::from(path.slowest_flit).saturating_mul(kind.packets.flits.into());
         (kind.packets.count as u128)
-            .saturating_mul(packet.saturating_mul(path.hops.into()).saturating_add(system.interface.issue_ps as u128))
-            .saturating_add(path.latency + system.interface.issue_ps as u128 + system.hand_off() as u128)
+            .saturating_mul(packet.saturating_mul(path.hops.into()).saturating_add(self.issue as u128))
+            .saturating_add(path.latency + self.issue as u128 + self.hand_off as u128)
             .saturating_add(kind.reduce as u128)
             .saturating_add(kind.fetch.read as u128 + kind.fetch.bus as u128)
+    }
+
+    /// What messages cost on its system, in packets.
+    fn costs(&self) -> CostModel<'a> {
+        CostModel::in_packets(self.system)
+    }
+
+    /// Time of one flit on the channel of which each link is the first, in 2^-`bits` picoseconds.
+    fn flit_ticks(&self, bits: u32) -> Vec<Ticks> {
+        let links = |first| self.channels.links(first).iter().map(|&id| self.fabric.link(id));
+        (0..self.fabric.links.len() as LinkId).map(|first| self.costs().flit_ticks(links(first), bits)).collect()
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
     fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
-        self.flit = flit_ticks(self.fabric, self.system, &self.channels, clock.bits());
+        self.flit = self.flit_ticks(clock.bits());
         let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue, &mut self.switching]);
         let of_kinds = self.kinds.iter_mut().flat_map(|MessageKind { reduce, fetch, .. }| {
             [reduce, &mut fetch.read, &mut fetch.read_first, &mut fetch.bus, &mut fetch.bus_first]
@@ -446,7 +450,7 @@ impl<'a> Plan<'a> {
 
     /// Whether ranks read what they send.
     pub fn reads(&self) -> bool {
-        matches!(self.system.endpoint, Endpoint::Npu(_))
+        self.costs().stores_at_ranks()
     }
 
     /// Bytes of a chunk of a lane.
@@ -486,9 +490,18 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// From the arrival of a message to the start of what waited for it.
-pub fn hand_off(system: &System) -> Picos {
-    system.hand_off() + system.endpoint.delay()
+/// Where messages of flights are stored at ranks on their way, so that each is several, and all transfers.
+fn legs(fabric: &Fabric, flights: &[Flight], costs: CostModel) -> Result<(Vec<Option<Relays>>, usize)> {
+    let stores = costs.stores_at_ranks();
+    let relays: Vec<_> = flights.iter().map(|of| stores.then(|| Relays::new(fabric, &of.schedule))).collect();
+    let count =
+        |(of, relays): (&Flight, &Option<Relays>)| relays.as_ref().map_or(of.schedule.transfers.len(), Relays::legs);
+    let transfers = flights.iter().zip(&relays).map(count).sum();
+    if transfers > MAX_TRANSFERS {
+        let what = format!("all flights together have {transfers} transfers; at most {MAX_TRANSFERS} are supported");
+        return Err(Error::new(Code::TooLarge, what));
+    }
+    Ok((relays, transfers))
 }
 
 /// Checks a flight, one of so many, against a fabric.
@@ -526,10 +539,4 @@ fn check_order(flights: &[Flight]) -> Result<()> {
         Some(index) => Err(Error::new(Code::BadSpec, format!("flight {index} waits for itself, through others"))),
         None => Ok(()),
     }
-}
-
-/// Time of one flit on the channel of which each link is the first.
-fn flit_ticks(fabric: &Fabric, system: &System, channels: &Channels, bits: u32) -> Vec<Ticks> {
-    let links = |first| channels.links(first).iter().map(|&id| fabric.link(id));
-    (0..fabric.links.len() as LinkId).map(|first| system.channel_ticks(links(first), bits)).collect()
 }

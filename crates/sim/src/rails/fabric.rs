@@ -1,5 +1,6 @@
 //! The expanded fabric of a topology: every NPU, switch and link by itself; and any fabric that is a product as one.
 
+use crate::cost::CostModel;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Rate;
 use antiphon_model::fabric::rails::{ports, rails};
@@ -60,6 +61,7 @@ impl Expansion {
             let count = product.dimensions.len();
             return refuse(format!("it has {count} dimensions; at most {MAX_DIMENSIONS} are scheduled"));
         }
+        let costs = CostModel::in_packets(system);
         let (mut dimensions, mut all) = (vec![], vec![]);
         for (number, dimension) in product.dimensions.iter().enumerate() {
             let (shape, ports) = ports_along(fabric, &product, number);
@@ -71,7 +73,7 @@ impl Expansion {
             }
             let links = || ports.iter().filter(|&&link| link != NONE).map(|&link| fabric.link(link));
             let rate = links().map(|link| system.rate_of(link).0).min().unwrap_or(1);
-            let latency = links().map(|link| system.latency_of(link)).max().unwrap_or(0);
+            let latency = costs.channel(links()).latency_ps;
             let (ways, hops) = match shape {
                 DimensionShape::Line => (1, 1),
                 DimensionShape::Ring => (2, 1),
@@ -80,7 +82,7 @@ impl Expansion {
             };
             dimensions.push(Dimension {
                 rate: Some(Rate(rate.saturating_mul(ways))),
-                latency: Some(latency.saturating_mul(hops).saturating_add(system.hand_off())),
+                latency: Some(latency.saturating_mul(hops).saturating_add(costs.received_ps())),
                 energy: dimension.energy,
                 ..Dimension::new(shape, dimension.size)
             });

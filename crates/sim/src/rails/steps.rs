@@ -9,10 +9,12 @@ use super::fabric::Expansion;
 use super::layout::pieces;
 use super::orders::{Basic, Stage};
 use super::stage_loop::{RailsTimes, StageSpan};
+use crate::cost::CostModel;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_model::fabric::{Dimension, DimensionShape};
-use antiphon_model::system::{Forwarding, System};
+use antiphon_model::schedule::Op;
+use antiphon_model::system::System;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -164,11 +166,11 @@ impl<'a> Steps<'a> {
         let of_message = |message: &Sending| -> (u128, u128) {
             let Some(system) = self.system else { return (blocks(message), 0) };
             let bytes = (whole * blocks(message)).div_ceil(byte).max(1);
-            let packets = system.packets(bytes as u64);
+            let costs = CostModel::in_packets(system);
+            let packets = costs.message(bytes as u64, Op::Copy).packets;
             let packet = u128::from(packets.flits * system.packet.flit_bytes);
             // A switch passes on whole packets.
-            let is_stored =
-                dimension.shape == DimensionShape::Switch && system.forwarding == Forwarding::StoreAndForward;
+            let is_stored = dimension.shape == DimensionShape::Switch && costs.transit().is_stored();
             let in_blocks = |bytes: u128| bytes * byte / whole;
             (in_blocks(packet * u128::from(packets.count)), if is_stored { in_blocks(packet) } else { 0 })
         };

@@ -15,10 +15,11 @@ use super::{Algorithm, Info, Request, Scale};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::{Domain, Parameter, Value};
-use antiphon_base::units::{Bytes, Picos, Rate};
+use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::collective::{Kind, shard};
 use antiphon_model::fabric::{Dimension, DimensionShape, Fabric, LinkId, Product};
 use antiphon_model::schedule::{Builder, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Payload, Schedule};
+use antiphon_sim::cost::{CostModel, LinkCost, MessageCost};
 use timetable::{Forward, Hop, Timetable};
 
 /// See the module.
@@ -109,53 +110,88 @@ fn dimensions(product: &Product) -> impl Iterator<Item = (DimensionShape, u32)> 
     product.dimensions.iter().map(|dimension| (dimension.shape, dimension.size as u32))
 }
 
-/// What bounds every schedule.
-struct Busiest {
-    /// Time of what a link in the middle of the busiest dimension carries.
-    time: Picos,
-    /// Rate of that link.
-    rate: Rate,
+/// What every schedule takes, by its busiest link and its ways.
+struct Busiest<'a> {
+    costs: CostModel<'a>,
+    link: LinkCost,
+    /// Messages that cross a link in the middle of the busiest dimension, of all parts.
+    crossing: u128,
     /// Pairs of ranks whose blocks make up a message there.
     pairs: u32,
+    /// Bytes of a message.
+    bytes: Bytes,
+    /// From dimension to dimension, and from rank to rank within dimensions on the longest way.
+    turns: Picos,
+    stops: Picos,
+    /// For how long the rank that sends most reads what it sends.
+    reading: u128,
 }
 
-impl Busiest {
+impl<'a> Busiest<'a> {
     /// The busiest of all dimensions of more than one node.
-    fn of(request: &Request, product: &Product) -> Busiest {
-        let n = request.ranks();
-        let link = |dimension| {
-            let neighbour = product.coordinates.with(0, dimension, 1);
-            request.fabric.link_between(product.nodes[0], product.nodes[neighbour as usize])
+    fn of(request: &Request<'a>, product: &Product, parts: u32) -> Self {
+        let (n, costs) = (request.ranks(), request.costs());
+        let stop = |(shape, size)| Picos::from(timetable::longest(shape, size) - 1);
+        let message = |size: u32| costs.message(request.bytes.div_ceil(u64::from(size) * u64::from(parts)), Op::Copy);
+        let read = |(shape, size)| {
+            2 * timetable::crossing(shape, size) * u128::from(parts) * u128::from(message(size).fetch.busy_ps())
         };
         let of_dimension = |(dimension, (shape, size))| {
-            let pairs = n / size;
-            let rate = request.system.rate_of(request.fabric.link(link(dimension)?));
-            let bytes =
-                u128::from(pairs) * timetable::crossing(shape, size) * u128::from(request.bytes) / u128::from(n);
-            Some(Busiest { time: rate.time_for(bytes as Bytes), rate, pairs })
+            let neighbour = product.coordinates.with(0, dimension, 1);
+            let link = request.fabric.link_between(product.nodes[0], product.nodes[neighbour as usize])?;
+            Some(Busiest {
+                costs,
+                link: costs.link(request.fabric.link(link)),
+                crossing: timetable::crossing(shape, size) * u128::from(parts),
+                pairs: n / size,
+                bytes: request.bytes.div_ceil(u64::from(size) * u64::from(parts)),
+                turns: product.dimensions.len() as Picos - 1,
+                stops: dimensions(product).map(stop).sum(),
+                reading: dimensions(product).map(read).sum(),
+            })
         };
         let all = dimensions(product).enumerate().filter_map(of_dimension);
-        all.max_by_key(|busiest| busiest.time).expect("neighbours are joined")
+        all.max_by_key(|busiest| busiest.sending_ps(1)).expect("neighbours are joined")
     }
 
-    /// Whether forwarding by ranks would take longer than what the network may lose: it serves what arrives in the order
-    /// in which it comes, and links in the middle of lines then wait, at the end, for up to a quarter of their time.
-    fn is_held_up(&self, request: &Request, product: &Product) -> bool {
-        let more = dimensions(product).map(|(shape, size)| Picos::from(timetable::longest(shape, size) - 1));
-        more.sum::<Picos>().saturating_mul(4 * request.system.hand_off()) > self.time
+    /// For how long the busiest link sends, or a rank reads, where messages are cut into so many chunks.
+    fn sending_ps(&self, chunks: u64) -> Picos {
+        let each = u128::from(self.message(chunks).on_link(self.link.flit_ps));
+        u64::try_from((self.crossing * u128::from(chunks) * each).max(self.reading)).unwrap_or(Picos::MAX)
     }
 
-    /// Chunks of messages of `bytes`: two where one is sent while the other is handed over between dimensions, if that
-    /// gains more than a hundredth, and packets are filled as well.
-    fn chunks(&self, request: &Request, product: &Product, bytes: Bytes) -> u64 {
-        let (hand_off, half) = (request.system.hand_off(), bytes.div_ceil(2));
-        let waits = (product.dimensions.len() as Picos - 1).saturating_mul(hand_off);
-        let flits = |bytes| {
-            let packets = request.system.packets(bytes);
-            u128::from(packets.count) * u128::from(packets.flits)
+    fn message(&self, chunks: u64) -> MessageCost {
+        self.costs.message(self.bytes.div_ceil(chunks), Op::Copy)
+    }
+
+    /// About the time of all data. Where ranks forward, they hand over as often as the longest way has stops. The network
+    /// serves packets in the order in which they come, those of several messages in turn, and links in the middle of lines then
+    /// wait, at the end, for up to a quarter of their time. A chunk is handed over between dimensions while another one is sent, if that takes as long.
+    fn time_ps(&self, forward: Forward, chunks: u64) -> Picos {
+        let (sending, message, hand_off) = (self.sending_ps(chunks), self.message(chunks), self.costs.hand_off_ps());
+        let way = hand_off.saturating_add(message.fetch.first_ps());
+        let is_hidden = chunks > 1 && message.on_link(self.link.flit_ps) >= way;
+        let turns = if is_hidden { 1 } else { self.turns + 1 };
+        let within = match forward {
+            Forward::Ranks => self.stops.saturating_mul(way),
+            Forward::Network => sending / 4 - sending / 4 / message.packets.count,
         };
-        let gains = self.rate.time_for(half) >= hand_off && waits > self.time / 100;
-        if gains && 200 * flits(half) <= 101 * flits(bytes) { 2 } else { 1 }
+        let latency = self.link.latency_ps.saturating_mul(self.stops + self.turns + 1);
+        [turns.saturating_mul(way), within, latency].into_iter().fold(sending, Picos::saturating_add)
+    }
+
+    /// Who forwards, if ranks can.
+    fn forward(&self) -> Forward {
+        let [ranks, network] = [Forward::Ranks, Forward::Network].map(|forward| self.time_ps(forward, 1));
+        if ranks <= network { Forward::Ranks } else { Forward::Network }
+    }
+
+    /// Chunks of messages: two if that gains more than a hundredth. Where the network forwards, they have to fill packets as
+    /// well, or those of more messages meet.
+    fn chunks(&self, forward: Forward) -> u64 {
+        let [whole, halves] = [1, 2].map(|chunks| self.time_ps(forward, chunks));
+        let fills = self.sending_ps(2) - self.sending_ps(1) <= self.sending_ps(1) / 200;
+        if halves < whole - whole / 100 && (fills || forward == Forward::Ranks) { 2 } else { 1 }
     }
 }
 
@@ -186,12 +222,12 @@ impl<'a> Plan<'a> {
             let what = format!("{} on {n} ranks; at most {MAX_RANKS} are supported", request.spec);
             return Err(Error::new(Code::TooLarge, what));
         }
-        let busiest = Busiest::of(request, product);
         let mut halves = dimensions(product).map(|(shape, size)| timetable::halves(shape, size)).max().unwrap_or(1);
         let mut parts = product.dimensions.len() as u32;
         if request.bytes / u64::from(n) < u64::from(4 * halves * parts) {
             (halves, parts) = (1, 1);
         }
+        let busiest = Busiest::of(request, product, parts);
         let counts = |forward| {
             let (mut transfers, mut blocks) = (0, 0);
             for (shape, size) in dimensions(product) {
@@ -205,7 +241,7 @@ impl<'a> Plan<'a> {
         let forward = forward.unwrap_or_else(|| {
             let (transfers, blocks) = counts(Forward::Ranks);
             let fits = transfers <= MAX_TRANSFERS as u64 && blocks <= MAX_LANE_TRANSFERS as u64;
-            if fits && !busiest.is_held_up(request, product) { Forward::Ranks } else { Forward::Network }
+            if fits { busiest.forward() } else { Forward::Network }
         });
         let (transfers, blocks) = counts(forward);
         request.expect(transfers, 0)?;
@@ -219,7 +255,7 @@ impl<'a> Plan<'a> {
             dimensions(product).map(|(shape, size)| Timetable::new(shape, size, halves, forward)).collect();
         let block = request.bytes.div_ceil(u64::from(n * halves * parts));
         let message = u64::from(busiest.pairs * halves) * block;
-        let chunks = chunk.map_or(busiest.chunks(request, product, message), |chunk| message.div_ceil(chunk));
+        let chunks = chunk.map_or_else(|| busiest.chunks(forward), |chunk| message.div_ceil(chunk));
         // Whole elements of every block.
         let chunks = block.div_ceil(Lane::payload(block, chunks));
         let ranks = product.ranks(request.fabric);
@@ -339,6 +375,15 @@ impl<'a> Plan<'a> {
         }
         Ok(())
     }
+}
+
+/// What is expected of messages that ranks forward, and their schedule.
+#[cfg(test)]
+pub(super) fn estimated(request: &Request) -> (u128, Schedule) {
+    let product = straight(request.fabric).unwrap().without_ones();
+    let plan = Plan::new(request, &product, Some(Forward::Ranks), Some(Bytes::MAX)).unwrap();
+    let time = Busiest::of(request, &product, plan.parts).time_ps(Forward::Ranks, 1);
+    (time.into(), schedule(request, &product, Some(Forward::Ranks), Some(Bytes::MAX)).unwrap())
 }
 
 #[cfg(test)]

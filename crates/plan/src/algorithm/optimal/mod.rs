@@ -80,7 +80,8 @@ fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture
     let mut wanted = Wanted { accuracy: ACCURACY, level: 0.0, trees: most_trees(request) };
     if collective.kind != Kind::AllToAll {
         // A level of a tree costs the time of a way.
-        let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) + system.hand_off();
+        let costs = request.costs();
+        let way = costs.links(fabric).iter().map(|link| link.latency_ps).max().unwrap_or(0) + costs.hand_off_ps();
         wanted.level = way.max(1) as f64 / request.bytes as f64;
         // Cuts and partitions are sooner found than prices that prove as much.
         let bytes = fabric.ranks() as u64 * MANY;

@@ -8,7 +8,7 @@
 use crate::algorithm::Request;
 use antiphon_base::error::Result;
 use antiphon_base::units::Bytes;
-use antiphon_model::fabric::{Dimension, DimensionShape, Product};
+use antiphon_model::fabric::{Dimension, DimensionShape, Link, Product};
 use antiphon_model::schedule::{Op, Schedule};
 use std::cmp::Reverse;
 
@@ -45,7 +45,8 @@ pub struct Stages {
 impl Stages {
     /// Those of a reduce-scatter, an all-gather, or both; `None` if a dimension is a line or a ring.
     pub fn new(request: &Request) -> Option<Stages> {
-        let Request { fabric, system, bytes, .. } = *request;
+        let (Request { fabric, bytes, .. }, costs) = (request, request.costs());
+        let bytes = *bytes;
         let both = [request.scatters(), request.gathers()];
         let product = fabric.product().filter(|_| both.contains(&true))?.without_ones();
         let is_whole = |along: &Dimension| matches!(along.shape, DimensionShape::Clique | DimensionShape::Switch);
@@ -56,11 +57,13 @@ impl Stages {
         let rate = |number: usize| {
             let along = &product.dimensions[number];
             let links = if along.shape == DimensionShape::Clique { along.size - 1 } else { 1 };
-            along.rate.unwrap_or(system.link_rate).0.saturating_mul(links)
+            let link = Link { rate: along.rate, ..Link::new(0, 1, "") };
+            costs.payload_rate(&link).0.saturating_mul(links)
         };
         let mut order: Vec<usize> = (0..product.dimensions.len()).collect();
         order.sort_by_key(|&number| Reverse(rate(number)));
-        let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) * 2 + system.hand_off();
+        let latency = costs.links(fabric).iter().map(|link| link.latency_ps).max().unwrap_or(0);
+        let way = latency * 2 + costs.hand_off_ps();
         let ways = both.iter().filter(|there| **there).count() as u32;
         let (mut digits, mut weight, mut stride, mut shortest, mut least_ps) = (vec![], request.ranks(), 1, 1, 0);
         for (stage, &number) in (0..).zip(&order) {

@@ -6,15 +6,15 @@
 mod map;
 
 use super::estimate::{Steps, flit_times};
+use super::soonest::soonest;
 use super::tree::{Priority, Table, Tree, Work};
 use super::{Algorithm, Info, Request, Scale};
-use antiphon_base::error::{Code, Result};
+use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::Value;
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{Op, Pacing, Schedule};
-use antiphon_sim::{Fidelity, trial};
 use map::{Mapper, numbered};
 
 /// See the module.
@@ -82,35 +82,17 @@ impl Algorithm for OverlappedTree {
         if placed.is_empty() || request.fabric.has_switches() {
             placed.extend(counts.iter().map(|&trees| numbered(request, trees)));
         }
-        let streams = pacing == "pipelined";
-        let schedules = works.into_iter().map(|work| {
-            let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, work, streams, chunk)).collect();
-            // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
-            let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
-            let most = best.saturating_add(best / 64);
-            let plan = plans.iter().find(|plan| plan.time_ps <= most).expect("at least one way to place trees");
-            plan.schedule(request, streams)
+        let pacing = if pacing == "pipelined" { Pacing::Pipelined } else { Pacing::StopAndWait };
+        // Where edges share links, of switches above all, queues decide, of which the cost model knows nothing.
+        let near = works.into_iter().flat_map(|work| {
+            let plans = placed.iter().flat_map(|trees| Plan::all(request, trees, work, pacing, chunk));
+            let mut plans: Vec<Plan> = plans.collect();
+            let least = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
+            plans.retain(|plan| plan.time_ps <= least.saturating_add(least / 2));
+            plans
         });
-        sooner(request, schedules.collect::<Result<_>>()?)
+        soonest(request, near.map(|plan| plan.schedule(request, pacing)))
     }
-}
-
-/// Of one or two schedules the one that is sooner through. Where edges share links, of switches above all, queues decide, of
-/// which the cost model knows nothing.
-fn sooner(request: &Request, mut schedules: Vec<Schedule>) -> Result<Schedule> {
-    let Request { fabric, system, watch, .. } = *request;
-    let time = |schedule: &Schedule| match trial::time(fabric, schedule, system, Fidelity::Packet, &mut |_| {
-        watch.step(0, 1).is_ok()
-    }) {
-        Err(error) if error.code == Code::TooLarge => Ok(0),
-        time => time,
-    };
-    if let [overlapped, phases] = &schedules[..]
-        && time(phases)? < time(overlapped)?
-    {
-        schedules.swap(0, 1);
-    }
-    Ok(schedules.swap_remove(0))
 }
 
 /// For each number of trees the lowest found, for as many edges on one link as are worth a try; where links differ in
@@ -152,22 +134,31 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(request: &Request, trees: &'a [Tree], work: Work, streams: bool, chunk: Option<Bytes>) -> Self {
+    /// In chunks of a size, or of those that are best by the cost model.
+    fn all(
+        request: &'a Request<'a>,
+        trees: &'a [Tree],
+        work: Work,
+        pacing: Pacing,
+        chunk: Option<Bytes>,
+    ) -> Vec<Plan<'a>> {
         let table = Table::listed(trees, vec![1; request.fabric.links.len()], Priority::Earliest, work);
-        let steps = Steps::new(request, &table, streams);
+        let steps = Steps::new(request, &table, pacing);
         let bytes = request.bytes.div_ceil(trees.len() as u64);
         let packet = &request.system.packet;
         let unit = if packet.fixed_size { packet.payload_bytes } else { 4 };
-        let chunk = chunk.unwrap_or_else(|| steps.best_chunk(bytes)).min(bytes).next_multiple_of(unit);
-        let time_ps = steps.time_ps(bytes, chunk);
-        Plan { table, chunk, time_ps }
+        let mut chunks = chunk.map_or_else(|| steps.best_chunks(bytes), |chunk| vec![chunk]);
+        chunks.iter_mut().for_each(|chunk| *chunk = (*chunk).min(bytes).next_multiple_of(unit));
+        chunks.dedup();
+        let plan = |chunk| Plan { time_ps: steps.time_ps(bytes, chunk), table: table.clone(), chunk };
+        chunks.into_iter().map(plan).collect()
     }
 
-    fn schedule(&self, request: &Request, streams: bool) -> Result<Schedule> {
+    fn schedule(&self, request: &Request, pacing: Pacing) -> Result<Schedule> {
         let table = &self.table;
         let mut builder = request.builder();
         builder.schedule.conflict_free = true;
-        builder.schedule.endpoint.pacing = if streams { Pacing::Pipelined } else { Pacing::StopAndWait };
+        builder.schedule.endpoint.pacing = pacing;
         // All trees have as many chunks.
         let chunks = request.bytes.div_ceil(table.trees.len() as u64).div_ceil(self.chunk);
         table.lanes(&mut builder, |_| self.chunk, chunks);
@@ -179,4 +170,12 @@ impl<'a> Plan<'a> {
         table.send(&mut builder, &[Op::Copy])?;
         builder.finish()
     }
+}
+
+/// What is expected of one tree in chunks of 8 KiB, and its schedule.
+#[cfg(test)]
+pub(super) fn estimated(request: &Request) -> (u128, Schedule) {
+    let trees = search(request, &[1]).into_iter().next().unwrap_or_else(|| numbered(request, 1));
+    let plan = &Plan::all(request, &trees, Work::Overlapped, Pacing::Pipelined, Some(8 << 10))[0];
+    (plan.time_ps.into(), plan.schedule(request, Pacing::Pipelined).unwrap())
 }

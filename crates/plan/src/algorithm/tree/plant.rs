@@ -3,12 +3,13 @@
 use super::{Tree, edges};
 use antiphon_model::fabric::{Fabric, Link, LinkId, NodeId};
 use antiphon_model::system::System;
+use antiphon_sim::cost::{CostModel, LinkCost};
 use std::collections::HashMap;
 
 /// Plants trees on the links between ranks; on parallel links in turn, in proportion to their rates.
 pub(in crate::algorithm) struct Planter<'a> {
     fabric: &'a Fabric,
-    system: &'a System,
+    costs: Vec<LinkCost>,
     /// Receiver and link of the links from rank `r` to others, sorted, are `links[first[r]..first[r + 1]]`.
     links: Vec<(u32, LinkId)>,
     first: Vec<usize>,
@@ -19,6 +20,7 @@ pub(in crate::algorithm) struct Planter<'a> {
 impl<'a> Planter<'a> {
     /// For the links of a fabric, at their rates on a system.
     pub fn new(fabric: &'a Fabric, system: &'a System) -> Self {
+        let costs = CostModel::in_packets(system).links(fabric);
         let (mut links, mut first) = (Vec::with_capacity(fabric.links.len()), vec![0]);
         let end = |&id: &LinkId| Some((fabric.nodes[fabric.link(id).to as usize].rank?, id));
         for rank in 0..fabric.ranks() as u32 {
@@ -27,7 +29,7 @@ impl<'a> Planter<'a> {
             links[start..].sort_unstable();
             first.push(links.len());
         }
-        Planter { fabric, system, links, first, trees: vec![0; fabric.links.len()] }
+        Planter { fabric, costs, links, first, trees: vec![0; fabric.links.len()] }
     }
 
     /// The tree with these edges, each a child and its parent.
@@ -38,7 +40,7 @@ impl<'a> Planter<'a> {
         let mut link = |from: u32, to: u32| {
             let links = &self.links[self.first[from as usize]..self.first[from as usize + 1]];
             let [first, end] = [to, to + 1].map(|to| links.partition_point(|link| link.0 < to));
-            let load = |id: LinkId| (self.trees[id as usize] + 1) * self.system.flit_time(self.fabric.link(id));
+            let load = |id: LinkId| (self.trees[id as usize] + 1) * self.costs[id as usize].flit_ps;
             let id = match links[first..end] {
                 [(_, id)] => id,
                 ref parallel => parallel.iter().map(|link| link.1).min_by_key(|&id| load(id)).expect("neighbours"),

@@ -2,6 +2,7 @@
 
 use antiphon_model::fabric::{Fabric, LinkId, NodeId};
 use antiphon_model::system::System;
+use antiphon_sim::cost::CostModel;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -22,9 +23,9 @@ const MOST_ROUNDS: usize = 32;
 /// A route for every message. Each in turn takes the one that adds least to the sum of the cubes of all links' loads, and
 /// all take their turns until none moves. O(rounds * messages * links * log links).
 pub(in crate::algorithm) fn spread(fabric: &Fabric, system: &System, demands: &[Demand]) -> Vec<Vec<LinkId>> {
-    let flit_times: Vec<u64> = fabric.links.iter().map(|link| system.flit_time(link)).collect();
-    let fastest = flit_times.iter().copied().min().unwrap_or(1).max(1);
-    let widths: Vec<u64> = flit_times.iter().map(|time| time.div_ceil(fastest).min(1 << 8)).collect();
+    let costs = CostModel::in_packets(system).links(fabric);
+    let fastest = costs.iter().map(|link| link.flit_ps).min().unwrap_or(1).max(1);
+    let widths: Vec<u64> = costs.iter().map(|link| link.flit_ps.div_ceil(fastest).min(1 << 8)).collect();
     let phases = demands.iter().map(|demand| demand.phase + 1).max().unwrap_or(0);
     let mut busy = vec![vec![0u64; widths.len()]; phases];
     let mut routes: Vec<Vec<LinkId>> = vec![vec![]; demands.len()];

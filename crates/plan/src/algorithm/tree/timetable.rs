@@ -9,11 +9,10 @@ use super::shares;
 use super::table::{Message, Priority, Table, ends, unfilled};
 use super::{Tree, Work};
 use crate::algorithm::Request;
-use crate::algorithm::estimate::{flit_times, way};
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::Op;
-use antiphon_model::system::Packets;
+use antiphon_sim::cost::{LinkCost, MessageCost};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
@@ -30,9 +29,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
     credited: Vec<u32>,
     /// Of every tree, among whose trees its group's data are shared.
     groups: Vec<usize>,
-    flit_times: Vec<Picos>,
-    /// Until what has been sent on each link may be used, and until the next link may have it.
-    ways: Vec<Picos>,
+    links: Vec<LinkCost>,
 }
 
 /// The slots of a table, and the time of so many rounds.
@@ -57,12 +54,11 @@ const CROWDED: f64 = 0.9;
 impl<'a> Timetable<'a> {
     /// Of trees and their parts of the data, beside each other; parallel links carry messages `together`, on the first.
     pub fn new(request: &'a Request<'a>, trees: &'a [Tree], sizes: Vec<u32>, work: Work, together: bool) -> Self {
-        let mut flit_times = flit_times(request);
+        let costs = request.costs();
+        let mut all = costs.links(request.fabric);
         for links in request.fabric.parallel_links().into_values().filter(|_| together) {
-            let rate: f64 = links.iter().map(|&link| 1.0 / flit_times[link as usize] as f64).sum();
-            flit_times[links[0] as usize] = (1.0 / rate).ceil() as Picos;
+            all[links[0] as usize] = costs.channel(links.iter().map(|&link| request.fabric.link(link)));
         }
-        let ways = (0..flit_times.len() as LinkId).map(|link| way(request, &[link])).collect();
         let mut numbers = HashMap::new();
         let mut group = |tree: &Tree| {
             let next = numbers.len();
@@ -71,20 +67,7 @@ impl<'a> Timetable<'a> {
         let groups = trees.iter().map(&mut group).collect();
         let bytes = request.bytes;
         let (rounds, credited) = (1..=u64::MAX, vec![]);
-        Timetable {
-            request,
-            trees,
-            sizes,
-            work,
-            together,
-            bytes,
-            loose: false,
-            rounds,
-            credited,
-            groups,
-            flit_times,
-            ways,
-        }
+        Timetable { request, trees, sizes, work, together, bytes, loose: false, rounds, credited, groups, links: all }
     }
 
     /// With ranks that pass on what comes over switches a round later, and few rounds, if there are such ranks. Where loads are
@@ -148,13 +131,13 @@ impl<'a> Timetable<'a> {
 
     /// For how much of the time for which the busiest link is busy each link is. O(messages).
     pub fn utilization(&self) -> Vec<f64> {
-        let mut busy = vec![0.0; self.flit_times.len()];
+        let mut busy = vec![0.0; self.links.len()];
         for (tree, &size) in self.trees.iter().zip(&self.sizes) {
             for (edge, &op) in
                 (0..tree.edges().len() as u32).flat_map(|edge| self.work.ops().iter().map(move |op| (edge, op)))
             {
                 for &link in tree.route(edge, op) {
-                    busy[link as usize] += f64::from(size) * self.flit_times[link as usize] as f64;
+                    busy[link as usize] += f64::from(size) * self.links[link as usize].flit_ps as f64;
                 }
             }
         }
@@ -165,7 +148,7 @@ impl<'a> Timetable<'a> {
     /// Packets of so many rounds on all links, about; messages on single links count as one.
     pub fn packets(&self, rounds: u64) -> u64 {
         let piece = self.bytes.div_ceil(self.trees.len() as u64).div_ceil(rounds);
-        let packets = self.request.system.packets(piece).count;
+        let packets = self.request.costs().message(piece, Op::Copy).packets.count;
         let of_route = |route: &[LinkId]| if route.len() > 1 { packets * route.len() as u64 } else { 1 };
         let of_tree = |tree: &Tree| tree.routes().map(of_route).sum::<u64>();
         self.trees.iter().map(of_tree).sum::<u64>().saturating_mul(rounds)
@@ -174,29 +157,16 @@ impl<'a> Timetable<'a> {
     /// The table for so many rounds, and how long they take.
     /// O(messages * log messages), a few times, some more where links are crowded.
     pub fn timed(&self, rounds: u64) -> Timed<'a> {
-        let Request { fabric, system, .. } = *self.request;
-        let bytes = self.bytes;
-        let mut table = Table::new(fabric, self.trees, unfilled(self.trees), 1, self.work);
+        let mut table = Table::new(self.request.fabric, self.trees, unfilled(self.trees), 1, self.work);
         table.together = self.together;
         let most = self.share(&mut table, rounds).max(1);
-        let pieces = table.pieces(bytes, rounds);
-        let packets: Vec<Packets> = pieces.iter().map(|&piece| system.packets(piece)).collect();
-        let flits: Vec<u64> = packets.iter().map(|of| of.count * of.flits).collect();
-        let packets: Vec<u64> = packets.iter().map(|of| of.flits).collect();
-        let adding: Vec<Picos> = pieces.iter().map(|&piece| system.reduce_time(piece)).collect();
-        let slot_ps = most.div_ceil(SLOTS).max(1);
-        // Of a way that is longer than many periods only the order matters.
-        let slots = |picos: Picos| picos.div_ceil(slot_ps).min(LONGEST) as u32;
+        let pieces = Pieces { of: self, slot_ps: most.div_ceil(SLOTS).max(1), costs: self.costs(&table, rounds) };
         // Rounded up message by message.
-        let mut taken = vec![0u32; self.flit_times.len()];
-        for message in table.messages(self.work.ops()) {
-            let length = |link: LinkId| slots(flits[message.tree].saturating_mul(self.flit_times[link as usize]));
-            message.route.iter().for_each(|&link| taken[link as usize] += length(link));
-        }
+        let taken = pieces.taken(&table);
         let period = match rounds {
             // There is no next round to leave room for.
             1 => 1 << 30,
-            _ => taken.iter().copied().max().unwrap_or(1).max(1),
+            _ => taken.iter().copied().max().unwrap_or(1).max(pieces.busiest_rank(&table)).max(1),
         };
         let mut lines: Vec<bool> = taken.iter().map(|&taken| f64::from(taken) > CROWDED * f64::from(period)).collect();
         loop {
@@ -204,26 +174,19 @@ impl<'a> Timetable<'a> {
             let (mut full, mut last, mut hops) = (None, 0, vec![]);
             let mut moments = Moments::new(self.trees, &self.credited);
             let take = |message: &Message| {
-                let adds = if message.op == Op::Reduce { adding[message.tree] } else { 0 };
-                hops.clear();
-                hops.extend(message.route.iter().map(|&link| {
-                    let flit_time = self.flit_times[link as usize];
-                    let [length, first] =
-                        [&flits, &packets].map(|of| slots(of[message.tree].saturating_mul(flit_time)));
-                    Hop { link, length, first, way: slots(self.ways[link as usize]) }
-                }));
+                pieces.hops(message, &mut hops);
                 let (slot, arrives) = lines_of.take(message.slot, &hops).map_err(|link| full = Some(link)).ok()?;
-                last = (arrives + slots(adds)).max(last);
+                let applied = arrives + pieces.slots(pieces.cost(message).adding_ps);
+                last = applied.max(last);
                 let sent = slot + hops.first().map_or(0, |hop| hop.length);
-                moments.note(message, message.slot, sent, arrives + slots(adds));
+                moments.note(message, message.slot, sent, applied);
                 let later = if self.loose && hops.len() > 1 && rounds > 1 { period } else { 0 };
-                Some((slot, arrives + slots(adds) + later))
+                Some((slot, applied + later))
             };
             if let Some(found) = table.list(Priority::Farthest, take) {
-                let time_ps = u128::from(slot_ps) * (u128::from(rounds - 1) * u128::from(period) + u128::from(last));
-                table.slots = found;
-                table.period = period;
-                return Timed { table, moments, rounds, time_ps };
+                let slots = u128::from(rounds - 1) * u128::from(period) + u128::from(last);
+                (table.slots, table.period) = (found, period);
+                return Timed { table, moments, rounds, time_ps: u128::from(pieces.slot_ps) * slots };
             }
             // No gap is long enough: this link and busier ones.
             let full = full.expect("a link without a gap") as usize;
@@ -232,13 +195,11 @@ impl<'a> Timetable<'a> {
             }
         }
     }
-}
 
-impl Timetable<'_> {
     /// Gives trees their parts of the data, in whole flits or packets where that keeps the busiest link for less time than to pad
-    /// pieces; returns the picoseconds for which it is busy in one of so many rounds. O(messages).
+    /// pieces; returns the picoseconds for which a link or a rank is busy in one of so many rounds, at most. O(messages).
     fn share(&self, table: &mut Table, rounds: u64) -> Picos {
-        let system = self.request.system;
+        let format = &self.request.system.packet;
         let groups = self.groups.iter().max().map_or(1, |most| *most as u64 + 1);
         let units = |bytes: Bytes| {
             let units = self.bytes.div_ceil(groups).div_ceil(rounds.saturating_mul(bytes));
@@ -246,35 +207,109 @@ impl Timetable<'_> {
         };
         let mut sizes = vec![self.sizes.clone()];
         if self.request.matrix.is_none() && self.messages() <= MANY_MESSAGES {
-            sizes.extend([system.packet.flit_bytes, system.packet.payload_bytes].into_iter().filter_map(units));
+            sizes.extend([format.flit_bytes, format.payload_bytes].into_iter().filter_map(units));
         }
         let mut busiest = |sizes: Vec<u32>| {
             table.sizes = sizes;
-            (self.busiest(table, rounds), std::mem::take(&mut table.sizes))
+            let pieces = Pieces { of: self, slot_ps: 1, costs: self.costs(table, rounds) };
+            let busy = pieces.busiest_link(table).max(pieces.busiest_rank_ps(table));
+            (busy, std::mem::take(&mut table.sizes))
         };
         let (picos, sizes) = sizes.into_iter().map(&mut busiest).min_by_key(|each| each.0).expect("some sizes");
         table.sizes = sizes;
         picos
     }
 
+    /// What a piece of every tree costs, by what its receiver does.
+    fn costs(&self, table: &Table, rounds: u64) -> Vec<[MessageCost; 2]> {
+        let costs = self.request.costs();
+        let of = |piece| [Op::Reduce, Op::Copy].map(|op| costs.message(piece, op));
+        table.pieces(self.bytes, rounds).into_iter().map(of).collect()
+    }
+}
+
+/// What the messages of a round cost, in slots.
+struct Pieces<'t, 'a> {
+    of: &'t Timetable<'a>,
+    slot_ps: Picos,
+    costs: Vec<[MessageCost; 2]>,
+}
+
+impl Pieces<'_, '_> {
+    /// Of a way that is longer than many periods only the order matters.
+    fn slots(&self, picos: Picos) -> u32 {
+        picos.div_ceil(self.slot_ps).min(LONGEST) as u32
+    }
+
+    fn cost(&self, message: &Message) -> &MessageCost {
+        &self.costs[message.tree][message.op as usize]
+    }
+
+    fn link(&self, link: LinkId) -> LinkCost {
+        self.of.links[link as usize]
+    }
+
+    /// The hops of a message. From link to link a packet has as long as a hand-over takes, since others may come to a switch
+    /// before it.
+    fn hops(&self, message: &Message, hops: &mut Vec<Hop>) {
+        let (costs, cost) = (self.of.request.costs(), self.cost(message));
+        let room = costs.hand_off_ps().saturating_add(cost.fetch.first_ps());
+        hops.clear();
+        hops.extend(message.route.iter().enumerate().map(|(at, &link)| {
+            let LinkCost { flit_ps, latency_ps } = self.link(link);
+            let next = message.route.get(at + 1).map_or(flit_ps, |&next| self.link(next).flit_ps);
+            let first = cost.until_next(flit_ps, next, costs.transit());
+            let times = [cost.on_link(flit_ps), first, latency_ps.saturating_add(room)];
+            let [length, first, way] = times.map(|picos| self.slots(picos));
+            Hop { link, length, first, way }
+        }));
+    }
+
+    /// Slots for which messages of a round occupy every link.
+    fn taken(&self, table: &Table) -> Vec<u32> {
+        let mut taken = vec![0; self.of.links.len()];
+        for message in table.messages(self.of.work.ops()) {
+            let length = |link: LinkId| self.slots(self.cost(&message).on_link(self.link(link).flit_ps));
+            message.route.iter().for_each(|&link| taken[link as usize] += length(link));
+        }
+        taken
+    }
+
     /// Picoseconds for which the busiest link is busy in a round.
-    fn busiest(&self, table: &Table, rounds: u64) -> Picos {
-        let packets = |&piece: &Bytes| self.request.system.packets(piece);
-        let flits: Vec<u64> =
-            table.pieces(self.bytes, rounds).iter().map(packets).map(|of| of.count * of.flits).collect();
-        let mut busy = vec![0u64; self.flit_times.len()];
-        for message in table.messages(self.work.ops()) {
+    fn busiest_link(&self, table: &Table) -> Picos {
+        let mut busy: Vec<Picos> = vec![0; self.of.links.len()];
+        for message in table.messages(self.of.work.ops()) {
             for &link in message.route {
-                let picos = flits[message.tree].saturating_mul(self.flit_times[link as usize]);
                 let busy = &mut busy[link as usize];
-                *busy = busy.saturating_add(picos);
+                *busy = busy.saturating_add(self.cost(&message).on_link(self.link(link).flit_ps));
             }
         }
         busy.into_iter().max().unwrap_or(0)
     }
+
+    /// Picoseconds for which the busiest rank adds in a round, or reads what it sends.
+    fn busiest_rank_ps(&self, table: &Table) -> Picos {
+        let is_free = |cost: &MessageCost| cost.adding_ps == 0 && cost.fetch.busy_ps() == 0;
+        if self.costs.iter().flatten().all(is_free) {
+            return 0;
+        }
+        let mut busy: Vec<[Picos; 2]> = vec![[0; 2]; self.of.request.fabric.ranks()];
+        for message in table.messages(self.of.work.ops()) {
+            let cost = self.cost(&message);
+            let [_, adding] = &mut busy[message.to as usize];
+            *adding = adding.saturating_add(cost.adding_ps);
+            let [reading, _] = &mut busy[message.from as usize];
+            *reading = reading.saturating_add(cost.fetch.busy_ps());
+        }
+        busy.into_iter().flatten().max().unwrap_or(0)
+    }
+
+    fn busiest_rank(&self, table: &Table) -> u32 {
+        self.busiest_rank_ps(table).div_ceil(self.slot_ps) as u32
+    }
 }
 
-/// A link of a message's route, and slots: of the message, of its first packet, and from there to the next link.
+/// A link of a message's route, and slots: of the message, until its first packet asks for the next link, and from there to that.
 struct Hop {
     link: LinkId,
     length: u32,

@@ -12,14 +12,14 @@ use super::Network;
 use super::flow::Tail;
 use crate::Fidelity;
 use crate::clock::Ticks;
+use crate::cost::CostModel;
 use crate::endpoints::{Carrier, Endpoints};
 use crate::flight::Ranking;
 use crate::plan::Plan;
 use crate::recorder::Traffic;
 use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::units::Picos;
 use antiphon_model::schedule::TransferId;
-use antiphon_model::system::{RouterModel, Switching, System};
+use antiphon_model::system::{RouterModel, Switching};
 use antiphon_noc::{self as noc, PacketRun};
 use arriving::Arriving;
 use routes::SourceRoutes;
@@ -39,11 +39,6 @@ fn longest_packet(plan: &Plan) -> Result<u32> {
         return Err(Error::new(Code::BadSize, what));
     }
     Ok(longest as u32)
-}
-
-/// From the arrival of a message to the start of what waited for it.
-pub fn hand_off(system: &System) -> Picos {
-    system.router.hand_off_ps + system.endpoint.delay()
 }
 
 /// See the module: the network behind the interfaces of all ranks.
@@ -83,7 +78,7 @@ impl<'a> Network<'a> for Flit<'a> {
     }
 
     fn hand_off(plan: &Plan) -> Ticks {
-        plan.clock.ticks(hand_off(plan.system))
+        plan.clock.ticks(CostModel::new(plan.system, Fidelity::Flit).hand_off_ps())
     }
 
     fn next_at(&self) -> Ticks {

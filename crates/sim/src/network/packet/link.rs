@@ -250,19 +250,19 @@ impl Packet<'_> {
     /// its last one leaves no sooner than it has come. None where packets are stored and forwarded.
     #[inline]
     pub fn ahead(&self, flow: Flow, link: LinkId) -> Ticks {
-        self.stages.map_or(0, |stages| self.first_flit_ahead(flow, link, stages))
+        if self.transit.is_stored() { 0 } else { self.first_flit_ahead(flow, link) }
     }
 
-    fn first_flit_ahead(&self, flow: Flow, link: LinkId, stages: Ticks) -> Ticks {
+    fn first_flit_ahead(&self, flow: Flow, link: LinkId) -> Ticks {
         let Some(next) = self.link_after(flow) else { return 0 };
         let flit = self.links[link as usize].flit.min(self.links[next as usize].flit);
-        ((self.plan.kinds[flow.kind as usize].packets.flits - 1) * flit).saturating_sub(stages)
+        self.transit.ahead(self.plan.kinds[flow.kind as usize].packets.flits, flit)
     }
 
     /// Whether anything is told of packets before their ends.
     #[inline]
     fn is_told_early(&self) -> bool {
-        self.stages.is_some() || self.border.is_some()
+        !self.transit.is_stored() || self.border.is_some()
     }
 
     /// Whether the only packet of a service is told of when it begins: it asks for its next link before its end, or comes to

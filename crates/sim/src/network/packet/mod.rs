@@ -4,7 +4,7 @@
 //!   each once, a network interface once for the packet at its head (so interfaces take turns). Or inputs take
 //!   turns, each with a FIFO of its own ([`Arbitration::RoundRobin`]).
 //! - A packet is stored and forwarded at every node on its route, or cut through: its first flit asks for the next link
-//!   ([`Forwarding::CutThrough`]). Transit buffers are unlimited.
+//!   ([`antiphon_model::system::Forwarding::CutThrough`]). Transit buffers are unlimited.
 //! - An interface is free when its last packet has entered its queue of finite depth; messages for
 //!   different links share that queue (head-of-line blocking).
 //!
@@ -24,6 +24,7 @@ use super::Network;
 use super::flow::{Flow, Hops, Tail};
 use crate::Fidelity;
 use crate::clock::Ticks;
+use crate::cost::{CostModel, Transit};
 use crate::endpoints::{Carrier, Endpoints};
 use crate::flight::Ranking;
 use crate::plan::{Job, Plan};
@@ -31,7 +32,7 @@ use crate::recorder::Traffic;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::TransferId;
-use antiphon_model::system::{Arbitration, Forwarding};
+use antiphon_model::system::Arbitration;
 pub use border::{Border, Crossing};
 use events::{Arrival, Event, Events};
 use interface::{Channel, Interface, Message};
@@ -84,8 +85,8 @@ pub struct Packet<'a> {
     merge_runs: bool,
     /// Of every link, where inputs take turns.
     turns: Option<Vec<Inputs>>,
-    /// Stages of a router, where packets are cut through.
-    stages: Option<Ticks>,
+    /// How packets pass nodes on their way.
+    transit: Transit,
     /// Where it is a part of a fabric.
     border: Option<Border<'a>>,
 }
@@ -138,8 +139,7 @@ impl Carrier for Packet<'_> {
             }
             self.ask(interface);
         }
-        // One packet an issue slot; the last is visible one slot later.
-        now + (packets + 1) * plan.issue
+        now + CostModel::issuing(packets, plan.issue)
     }
 
     fn launched(&mut self, flight: u32, rank: u64) {
@@ -169,8 +169,7 @@ impl<'a> Network<'a> for Packet<'a> {
             next_feeder: 0,
             merge_runs,
             turns: (plan.system.arbitration == Arbitration::RoundRobin).then(|| vec![Inputs::default(); links]),
-            stages: (plan.system.forwarding == Forwarding::CutThrough)
-                .then(|| plan.clock.ticks(plan.system.router.stages_ps())),
+            transit: CostModel::in_packets(plan.system).transit().ticked(plan.clock),
             border: None,
         })
     }

@@ -3,7 +3,7 @@
 use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, raise, record};
 use antiphon_base::error::{Code, Error};
 use antiphon_base::units::{Rate, parse_time};
-use antiphon_plan::cost::{Step, height, ways};
+use antiphon_plan::closed_form::{Step, height, ways};
 use pyo3::prelude::*;
 
 /// A `TreesAdvice`: ring, tree and overlapped tree for an AllReduce of `bytes` bytes over 2 to 2^20 `ranks`, times in
