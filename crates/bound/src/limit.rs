@@ -3,7 +3,7 @@
 use super::capacity::Capacities;
 use super::cut::Cut;
 use super::least_cut::LeastCuts;
-use super::strength::Partition;
+use super::strength::SitePartition;
 use super::task::Task;
 use antiphon_model::fabric::{Fabric, Link, LinkId, NodeId, listed};
 use antiphon_model::schedule::Certificate;
@@ -62,9 +62,9 @@ impl Limit {
         system: &System,
         task: &Task,
         capacities: &Capacities,
-        partition: &Partition,
+        partition: &SitePartition,
     ) -> Limit {
-        let Partition { part_of, entering, .. } = partition;
+        let SitePartition { part_of, entering, .. } = partition;
         let mut cuts = least_cuts(fabric, capacities, task, *entering);
         let parts = part_of.iter().max().map_or(0, |&last| last + 1);
         let mut prices = vec![0; fabric.links.len()];

@@ -54,7 +54,7 @@ pub fn strength_of(nodes: usize, edges: &[RankEdge]) -> Strength {
 }
 
 /// A partition of an AllReduce's sites.
-pub(super) struct Partition {
+pub(super) struct SitePartition {
     /// What all must send or receive, over what leaves or enters the parts.
     pub load: Load,
     /// Part of every site.
@@ -64,16 +64,16 @@ pub(super) struct Partition {
 }
 
 /// The weakest partition of an AllReduce's sites.
-pub(super) fn weakest(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Partition {
+pub(super) fn weakest(fabric: &Fabric, capacities: &Capacities, task: &Task) -> SitePartition {
     if task.sites.len() == 1 {
-        return Partition { load: Load::NONE, part_of: vec![0], entering: false };
+        return SitePartition { load: Load::NONE, part_of: vec![0], entering: false };
     }
     let weakest = |entering: bool| {
         let found = Cuts::new(fabric, capacities, task, entering).weakest();
         let load = Load { bytes: 2 * (found.parts - 1) as u128, capacity: found.crossing }.reduced();
         let load = Load { bytes: load.bytes * task.bytes as u128, ..load };
         let part_of = places(task.sites.len()).into_iter().map(|place| found.part_of[place as usize]).collect();
-        Partition { load, part_of, entering }
+        SitePartition { load, part_of, entering }
     };
     // Without switches all that enters a part leaves another, and where nodes are joined equally fast both ways as much
     // enters as leaves.

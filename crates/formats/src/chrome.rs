@@ -114,7 +114,7 @@ mod tests {
     use antiphon_model::system::System;
     use antiphon_plan::algorithm;
     use antiphon_proof::prove;
-    use antiphon_sim::{Fidelity, Options, Order, trace_flights};
+    use antiphon_sim::{Fidelity, Order, RunOptions, trace_flights};
     use serde_json::Value;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,7 +158,7 @@ mod tests {
         let schedule = prove(&fabric, schedule).unwrap();
         let flights = [Flight::new(&schedule), Flight { start_ps: 1_234_567, ..Flight::new(&schedule) }];
         let result =
-            trace_flights(&fabric, &flights, Order::Fifo, &system, fidelity, Options::default(), &mut |_| true)
+            trace_flights(&fabric, &flights, Order::Fifo, &system, fidelity, RunOptions::default(), &mut |_| true)
                 .unwrap();
         let text = write(&result.trace.unwrap(), &fabric, &flights);
         (fabric, text)

@@ -103,7 +103,7 @@ struct ExchangeProgress {
 }
 
 /// How far a rank is.
-struct RankProgress<'g> {
+struct RankAtWork<'g> {
     graph: &'g RankGraph,
     waiters: Waiters,
     /// What each operation waits for.
@@ -159,7 +159,7 @@ struct Runner<'g, 't> {
     graph: &'g JobGraph,
     transport: &'t mut dyn Transport,
     exchanges: Vec<ExchangeProgress>,
-    ranks: Vec<RankProgress<'g>>,
+    ranks: Vec<RankAtWork<'g>>,
     /// What is over, whose waiters do not know it yet.
     finished: VecDeque<OperationId>,
     /// Resources that may start their next computation.
@@ -203,7 +203,7 @@ impl<'g, 't> Runner<'g, 't> {
             }
             let (waiters, missing) = (of_rank.waiters(), of_rank.missing());
             let times = vec![OperationTimes { last: u32::MAX, ..OperationTimes::default() }; missing.len()];
-            ranks.push(RankProgress { graph: of_rank, waiters, missing, resources, under_way: 0, times });
+            ranks.push(RankAtWork { graph: of_rank, waiters, missing, resources, under_way: 0, times });
         }
         exchanges.iter_mut().for_each(|exchange| exchange.arrivals.sort_unstable_by(|one, other| other.cmp(one)));
         let (finished, free, ends) = (VecDeque::new(), Vec::new(), BinaryHeap::new());

@@ -5,7 +5,7 @@ use antiphon_model::fabric::Fabric;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::{Proven, prove};
-use antiphon_sim::{Fidelity, Flight, Options, Order, SimulationResult, simulate, simulate_flights};
+use antiphon_sim::{Fidelity, Flight, Order, RunOptions, SimulationResult, simulate, simulate_flights};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use std::time::{Duration, Instant};
 
@@ -78,8 +78,10 @@ fn flights(criterion: &mut Criterion) {
         let Case { fabric, system, schedule } = Case::new("mesh:8x8", "tto", algorithm, 256 * MIB).unwrap();
         let both = [Flight::new(&schedule), Flight::new(&schedule)];
         let run = || {
-            simulate_flights(&fabric, &both, Order::Fifo, &system, Fidelity::Packet, Options::default(), &mut |_| true)
-                .unwrap()
+            simulate_flights(&fabric, &both, Order::Fifo, &system, Fidelity::Packet, RunOptions::default(), &mut |_| {
+                true
+            })
+            .unwrap()
         };
         group.bench_function(BenchmarkId::new(algorithm, "256MiB"), |bencher| bencher.iter(run));
     }
@@ -102,7 +104,7 @@ fn energy(criterion: &mut Criterion) {
                     order,
                     &system,
                     Fidelity::Packet,
-                    Options { energy: asked, ..Options::default() },
+                    RunOptions { energy: asked, ..RunOptions::default() },
                     &mut |_| true,
                 )
                 .unwrap()

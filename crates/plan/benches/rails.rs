@@ -2,8 +2,8 @@
 
 use antiphon_model::collective::Kind;
 use antiphon_model::topology::Topology;
-use antiphon_sim::rails::scheduler::{Search, Themis};
-use antiphon_sim::rails::{Plan, QueuePolicy, Scheduler, run};
+use antiphon_sim::rails::scheduler::{OrderSearch, Themis};
+use antiphon_sim::rails::{QueuePolicy, RailsPlan, Scheduler, run};
 use criterion::{BenchmarkId, Criterion};
 
 fn stages(criterion: &mut Criterion) {
@@ -11,7 +11,7 @@ fn stages(criterion: &mut Criterion) {
     let million = ["fc10@1000/700ns"; 6].join(",");
     for (name, spec) in [("1024 NPUs, 4-D", "4D-Ring_FC_Ring_SW"), ("1000000 NPUs, 6-D", &million)] {
         let topology = Topology::parse(spec).unwrap();
-        let plain = Plan::uniform(&topology, Kind::AllReduce, 100_000_000, 64, false).unwrap();
+        let plain = RailsPlan::uniform(&topology, Kind::AllReduce, 100_000_000, 64, false).unwrap();
         let mut plan = plain.clone();
         Themis::default().schedule(&topology, &mut plan);
         group.bench_function(BenchmarkId::new("run of 64 chunks", name), |bencher| {
@@ -21,7 +21,7 @@ fn stages(criterion: &mut Criterion) {
             bencher.iter(|| Themis::default().schedule(&topology, &mut plain.clone()));
         });
         group.sample_size(10).bench_function(BenchmarkId::new("search", name), |bencher| {
-            bencher.iter(|| Search::default().best(&topology, &mut plain.clone()));
+            bencher.iter(|| OrderSearch::default().best(&topology, &mut plain.clone()));
         });
     }
     group.finish();

@@ -8,7 +8,7 @@ use antiphon_model::topology::Topology;
 use antiphon_plan::algorithm;
 use antiphon_proof::verify;
 use antiphon_sim::rails::scheduler::{Scheduler, Themis};
-use antiphon_sim::rails::{Expansion, Plan, QueuePolicy, lower, prove_by_symmetry, run};
+use antiphon_sim::rails::{Expansion, QueuePolicy, RailsPlan, lower, prove_by_symmetry, run};
 use criterion::{BenchmarkId, Criterion, SamplingMode};
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ fn rails(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("rails");
     group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
     let topology = Topology::parse("ring4@2000/20ns,sw4@800/700ns,fc4@400/700ns").unwrap();
-    let mut plan = Plan::uniform(&topology, Kind::AllReduce, BYTES, 16, false).unwrap();
+    let mut plan = RailsPlan::uniform(&topology, Kind::AllReduce, BYTES, 16, false).unwrap();
     Themis::default().schedule(&topology, &mut plan);
     let timed = run(&topology, &plan, QueuePolicy::Smallest, 1);
     let expansion = Expansion::new(&topology).unwrap();
@@ -77,7 +77,7 @@ fn rails(criterion: &mut Criterion) {
         bencher.iter(|| verify(&expansion.fabric, &lower(&expansion, &plan, &timed, 1).unwrap()).unwrap());
     });
     let topology = Topology::parse("4D-Ring_FC_Ring_SW").unwrap();
-    let mut plan = Plan::uniform(&topology, Kind::AllReduce, BYTES, 64, false).unwrap();
+    let mut plan = RailsPlan::uniform(&topology, Kind::AllReduce, BYTES, 64, false).unwrap();
     Themis::default().schedule(&topology, &mut plan);
     let timed = run(&topology, &plan, QueuePolicy::Smallest, 1);
     group.bench_function("prove-by-symmetry/1024", |bencher| {

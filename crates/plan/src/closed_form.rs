@@ -14,14 +14,14 @@ pub const MAX_RANKS: u32 = 1 << 20;
 
 /// What one step costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct StepCost {
     /// Latency of a step, `a`.
     pub latency_ps: Picos,
     /// Rate of the link, `1 / b`.
     pub rate: Rate,
 }
 
-impl Step {
+impl StepCost {
     /// Time of a step with a chunk of `bytes`, rounded up to a picosecond.
     pub fn time_ps(self, bytes: Bytes) -> Picos {
         self.latency_ps.saturating_add(self.rate.time_for(bytes))
@@ -91,14 +91,14 @@ impl Formula {
     }
 
     /// Time of `bytes` in picoseconds.
-    pub fn time_ps(self, step: Step, bytes: Bytes) -> f64 {
+    pub fn time_ps(self, step: StepCost, bytes: Bytes) -> f64 {
         let (a, bn) = (step.latency_ps as f64, step.data_ps(bytes));
         self.latencies * a + self.data * bn + self.both * (a * bn).sqrt()
     }
 
     /// The sizes, first and last, at which this is the faster, if the other's `both` is not the smaller; `None` if
     /// there is none up to [`MAX_BYTES`].
-    pub fn faster_between(self, other: Formula, step: Step) -> Option<(Bytes, Bytes)> {
+    pub fn faster_between(self, other: Formula, step: StepCost) -> Option<(Bytes, Bytes)> {
         // What the other takes longer, over a, with x the root of b N / a: c x^2 + k x + l. As k is not
         // negative, it is positive in one interval.
         let (c, k, l) = (other.data - self.data, other.both - self.both, other.latencies - self.latencies);
@@ -145,14 +145,14 @@ impl Pipeline {
     }
 
     /// Time of `bytes` in `chunks` equal chunks.
-    pub fn time_ps(self, step: Step, bytes: Bytes, chunks: u64) -> Picos {
+    pub fn time_ps(self, step: StepCost, bytes: Bytes, chunks: u64) -> Picos {
         let chunks = chunks.max(1);
         self.steps(chunks).saturating_mul(step.time_ps(bytes.div_ceil(chunks)))
     }
 
     /// Time of `bytes` in `chunks` equal chunks where links send on while what they have sent is on its way, so that
     /// only the first chunk's steps take their latency.
-    pub fn streamed_ps(self, step: Step, bytes: Bytes, chunks: u64) -> Picos {
+    pub fn streamed_ps(self, step: StepCost, bytes: Bytes, chunks: u64) -> Picos {
         let chunks = chunks.max(1);
         let chunk = bytes.div_ceil(chunks);
         let first = self.first.saturating_mul(step.time_ps(chunk));
@@ -161,7 +161,7 @@ impl Pipeline {
 
     /// The fewest chunks of `unit` bytes times a power of two whose [`Pipeline::streamed_ps`] is within 1/256 of the
     /// shortest.
-    pub fn streamed_chunks(self, step: Step, bytes: Bytes, unit: Bytes) -> u64 {
+    pub fn streamed_chunks(self, step: StepCost, bytes: Bytes, unit: Bytes) -> u64 {
         let chunks =
             (0..64).map_while(|exponent| unit.max(1).checked_mul(1 << exponent)).map(|size| bytes.div_ceil(size));
         let timed = chunks.map(|chunks| (self.streamed_ps(step, bytes, chunks), chunks.max(1)));
@@ -172,7 +172,7 @@ impl Pipeline {
     /// The number of chunks with the shortest time, of whole 4-byte elements.
     ///
     /// Next to the minimum of `(first - stride + stride K) (a + b N / K)`, at `sqrt((first / stride - 1) b N / a)`.
-    pub fn best_chunks(self, step: Step, bytes: Bytes) -> u64 {
+    pub fn best_chunks(self, step: StepCost, bytes: Bytes) -> u64 {
         let most = bytes.div_ceil(4).clamp(1, MAX_CHUNKS);
         let later = self.first.saturating_sub(self.stride) as f64 / self.stride.max(1) as f64;
         let about = (later * step.data_ps(bytes) / step.latency_ps.max(1) as f64).sqrt().clamp(1.0, most as f64) as u64;
@@ -183,7 +183,7 @@ impl Pipeline {
 
 /// One way to do an AllReduce, and what it costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Way {
+pub struct AllReduceWay {
     /// What it is.
     pub name: &'static str,
     /// Trees among which the data is divided; 0 for the ring.
@@ -212,14 +212,14 @@ pub fn height(ranks: u32) -> u32 {
 ///
 /// # Errors
 /// [`Code::BadSize`] below two ranks or past [`MAX_RANKS`], [`Code::TooLarge`] where a time is.
-pub fn ways(ranks: u32, bytes: Bytes, step: Step) -> Result<Vec<Way>> {
+pub fn ways(ranks: u32, bytes: Bytes, step: StepCost) -> Result<Vec<AllReduceWay>> {
     if !(2..=MAX_RANKS).contains(&ranks) {
         return Err(Error::new(Code::BadSize, format!("{ranks} ranks: expected 2 to {MAX_RANKS}")));
     }
     let (ring, height) = (Formula::ring(ranks), height(ranks));
     let steps = 2 * (u64::from(ranks) - 1);
     let time_ps = steps.saturating_mul(step.time_ps(bytes.div_ceil(ranks.into())));
-    let mut ways = vec![Way {
+    let mut ways = vec![AllReduceWay {
         name: "ring",
         trees: 0,
         chunks: ranks.into(),
@@ -241,7 +241,7 @@ pub fn ways(ranks: u32, bytes: Bytes, step: Step) -> Result<Vec<Way>> {
             let formula = formula.on_trees(trees);
             // The broadcast of the first chunk waits for the last reduction.
             let first = if pipeline.stride > 1 { pipeline.first + chunks - 1 } else { pipeline.first };
-            ways.push(Way {
+            ways.push(AllReduceWay {
                 name,
                 trees,
                 chunks,
@@ -265,7 +265,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// C-Cube's system: 25 GB/s a link (HPCA 2023, section V-A), 12.4 us fitted to Fig. 12 at 64 MB.
-    const NVLINK: Step = Step { latency_ps: 12_400_000, rate: Rate::gb_per_s(25) };
+    const NVLINK: StepCost = StepCost { latency_ps: 12_400_000, rate: Rate::gb_per_s(25) };
 
     /// Fig. 5: four ranks, four chunks.
     #[test]
@@ -313,7 +313,7 @@ mod tests {
             }
         }
         // Without latency there are no small sizes.
-        let instant = Step { latency_ps: 0, ..NVLINK };
+        let instant = StepCost { latency_ps: 0, ..NVLINK };
         let ring_faster: Vec<_> = super::ways(8, 64, instant).unwrap().iter().map(|way| way.ring_faster).collect();
         assert_eq!(ring_faster, [None, Some((1, MAX_BYTES)), None, None, None, None, None]);
         assert_eq!(super::ways(1, 1, NVLINK).unwrap_err().code, Code::BadSize);
@@ -337,7 +337,7 @@ mod tests {
         /// Eqs 5 and 7 and the overlapped optimum are the sums of Eq. 3 and its like at their chunk counts.
         #[test]
         fn equations_agree(height in 1u32..14, bytes in 1u64 << 20..1 << 40, latency_ps in 1u64..1 << 24) {
-            let step = Step { latency_ps, rate: Rate::gb_per_s(25) };
+            let step = StepCost { latency_ps, rate: Rate::gb_per_s(25) };
             let (paper, best) = (step.tree_chunks(height, bytes), step.overlapped_chunks(height, bytes));
             for (formula, sum) in [
                 (Formula::tree(height), 2.0 * step.phase_ps(height, bytes, paper)),
@@ -352,7 +352,7 @@ mod tests {
         /// No other whole number of chunks is faster, but for the rounding of chunks to whole bytes.
         #[test]
         fn best_chunks_are_best(first in 1u64..20, stride in 1u64..5, bytes in 1u64..4000, latency_ps in 0u64..100_000) {
-            let (pipeline, step) = (Pipeline { first, stride }, Step { latency_ps, rate: Rate::gb_per_s(1) });
+            let (pipeline, step) = (Pipeline { first, stride }, StepCost { latency_ps, rate: Rate::gb_per_s(1) });
             let time = |chunks| pipeline.time_ps(step, bytes, chunks);
             let best = (1..=bytes.div_ceil(4)).map(time).min().unwrap();
             let chosen = pipeline.best_chunks(step, bytes);

@@ -8,7 +8,7 @@ use super::{participation, text};
 use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::Kind;
-use antiphon_model::schedule::{Held, Op, Schedule, TransferId, Turn};
+use antiphon_model::schedule::{Held, ListTurn, Op, Schedule, TransferId};
 use fixedbitset::FixedBitSet;
 use std::collections::BTreeMap;
 
@@ -141,7 +141,7 @@ impl<'a> Holdings<'a> {
     }
 
     /// Reads or applies a transfer, or both; notes copies that bring nothing new.
-    fn turn(&mut self, lane: usize, list: &[TransferId], turn: Turn, repeats: &mut Vec<TransferId>) -> Result<()> {
+    fn turn(&mut self, lane: usize, list: &[TransferId], turn: ListTurn, repeats: &mut Vec<TransferId>) -> Result<()> {
         let id = list[turn.at as usize];
         let from = self.schedule.transfers[id as usize].from as usize;
         match (turn.reads, turn.applies) {

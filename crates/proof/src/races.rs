@@ -21,7 +21,7 @@
 use super::text;
 use antiphon_base::error::Result;
 use antiphon_base::watch::checkpoint;
-use antiphon_model::schedule::{Dependency, Event, Held, Op, Schedule, Transfer, TransferId, Turn};
+use antiphon_model::schedule::{Dependency, Event, Held, ListTurn, Op, Schedule, Transfer, TransferId};
 use smallvec::SmallVec;
 
 /// 64-bit words of one block of closure columns; bounds the memory of long lanes.
@@ -167,7 +167,7 @@ struct Points {
     /// Points of the transfer at a position: of its sending, and of its applying.
     of: Vec<[u32; 2]>,
     /// Sendings and applyings, in order.
-    turns: Vec<Turn>,
+    turns: Vec<ListTurn>,
 }
 
 impl Points {

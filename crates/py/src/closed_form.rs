@@ -3,7 +3,7 @@
 use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, raise, record};
 use antiphon_base::error::{Code, Error};
 use antiphon_base::units::{Rate, parse_time};
-use antiphon_plan::closed_form::{Step, height, ways};
+use antiphon_plan::closed_form::{StepCost, height, ways};
 use pyo3::prelude::*;
 
 /// A `TreesAdvice`: ring, tree and overlapped tree for an AllReduce of `bytes` bytes over 2 to 2^20 `ranks`, times in
@@ -29,7 +29,8 @@ pub fn advise_trees<'py>(
         let what = format!("bandwidth is {gb_per_s} GB/s; expected 1e-9 to 1e6");
         return Err(raise(Error::new(Code::BadSize, what)));
     }
-    let step = Step { latency_ps: parse_time(latency.0).map_err(raise)?, rate: Rate((gb_per_s * 1e9).round() as u64) };
+    let step =
+        StepCost { latency_ps: parse_time(latency.0).map_err(raise)?, rate: Rate((gb_per_s * 1e9).round() as u64) };
     let ranks: u32 = ranks.get("ranks")?;
     let ways = ways(ranks, bytes.0, step).map_err(raise)?;
     let rows = ways.iter();

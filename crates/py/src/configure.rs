@@ -7,7 +7,7 @@ use crate::schedule::Schedule;
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::parse_time;
 use antiphon_model::fabric::aries::{Attached, Side};
-use antiphon_plan::configure::{self as core, Effort, Method, Reconfigurable, Work};
+use antiphon_plan::configure::{self as core, ConfiguredWork, Effort, Method, Reconfigurable};
 use antiphon_sim::Fidelity;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -45,8 +45,8 @@ pub fn configure<'py>(
     let collective = self::collective(collective.0, root, &reconfigurable.mesh)?;
     let algorithms: Vec<String> = algorithms.into_iter().map(|name| name.0).collect();
     let work = match schedule {
-        Some(schedule) => Work::Schedule(&schedule.0),
-        None => Work::Collective { collective, bytes: bytes.0, algorithms: &algorithms },
+        Some(schedule) => ConfiguredWork::Schedule(&schedule.0),
+        None => ConfiguredWork::Collective { collective, bytes: bytes.0, algorithms: &algorithms },
     };
     let found = run_with_progress(py, progress, |heartbeat| {
         core::configure(&reconfigurable, &system, &work, level, effort, heartbeat)

@@ -22,7 +22,7 @@ use antiphon_model::{fabric, system};
 use antiphon_plan::algorithm;
 use antiphon_proof::{Proof, Proven, prove_watched};
 use antiphon_sim as simulation;
-use antiphon_sim::{Fidelity, Flight, Options, Order, SimulationResult};
+use antiphon_sim::{Fidelity, Flight, Order, RunOptions, SimulationResult};
 use bound::Certified;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -244,7 +244,7 @@ pub fn simulate<'py>(
     trace: Option<Py<PyAny>>,
     jobs: Fit<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options { energy, cores: jobs.0 };
+    let options = RunOptions { energy, cores: jobs.0 };
     let (fabric, given, system) = (&fabric.0, schedule, system.get()?);
     let schedule = &given.0;
     let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
@@ -325,7 +325,7 @@ pub fn simulate_flights<'py>(
             Ok(picos(start_ns))
         })
         .collect::<PyResult<Vec<units::Picos>>>()?;
-    let options = Options { energy, ..Options::default() };
+    let options = RunOptions { energy, ..RunOptions::default() };
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
     let (proven, proof, mut result) = run_with_progress(py, progress, |heartbeat| {
         let (proven, proof) = {

@@ -17,7 +17,7 @@ use antiphon_sim::rails::consistency::{self, Jitter};
 use antiphon_sim::rails::scheduler::Themis;
 use antiphon_sim::rails::stage_loop::{MAX_SHARING, QueuePolicy, StageSpan};
 use antiphon_sim::rails::{
-    Chunks, Expansion, Policy, Task, advise as core_advise, lower, prove_by_symmetry, run as time,
+    Chunks, Expansion, Policy, RailsTask, advise as core_advise, lower, prove_by_symmetry, run as time,
 };
 use pyo3::prelude::*;
 
@@ -54,8 +54,8 @@ fn task(
     intra: Option<&str>,
     chunks: ChunksLike,
     seed: u64,
-) -> PyResult<Task> {
-    Ok(Task {
+) -> PyResult<RailsTask> {
+    Ok(RailsTask {
         topology: Topology::parse(topology).map_err(raise)?,
         kind: Kind::parse(collective).map_err(raise)?,
         bytes: bytes.0,
@@ -127,7 +127,7 @@ pub fn rails<'py>(
         return Err(raise(Error::new(Code::NotApplicable, text)));
     }
     let themis = Themis { threshold: threshold.get("threshold")?, fixed_delay };
-    let task = Task { sharing, offload, themis, endpoint, ..common };
+    let task = RailsTask { sharing, offload, themis, endpoint, ..common };
     let (plan, queue, timed, proof, jittered) = run(py, || {
         let (plan, queue, timed) = task.run()?;
         // At an endpoint stages overlap, which is no order of service; dimensions have the same one without.
@@ -141,7 +141,7 @@ pub fn rails<'py>(
         let jittered = jitter.map(|jitter| consistency::run(&task.topology, &plan, queue, &jitter)).transpose()?;
         Ok((plan, queue, timed, proof, jittered))
     })?;
-    let Task { ref topology, kind, policy, .. } = task;
+    let RailsTask { ref topology, kind, policy, .. } = task;
     let platform = System { endpoint: task.endpoint, ..platform.get()? };
     let spent = energy.then(|| core_rails::energy(topology, &plan, &timed, &platform)).transpose().map_err(raise)?;
     let least = energy.then(|| core_rails::least_energy(topology, &plan, &platform, 0));
@@ -233,7 +233,7 @@ pub fn rails_messages(
 
 /// Dimension numbers, from 1, of the stages before the AllGather and of the AllGather.
 fn paths(kind: Kind, order: &antiphon_sim::rails::ChunkOrder) -> (Vec<u64>, Vec<u64>) {
-    let numbers = |path: &antiphon_sim::rails::orders::Path| {
+    let numbers = |path: &antiphon_sim::rails::orders::StagePath| {
         path.as_slice().iter().map(|&number| u64::from(number) + 1).collect()
     };
     match kind {

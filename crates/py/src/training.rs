@@ -24,7 +24,7 @@ use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::{self, Pass};
 use antiphon_proof::Proven;
-use antiphon_sim::rails::scheduler::{Search, Themis};
+use antiphon_sim::rails::scheduler::{OrderSearch, Themis};
 use antiphon_sim::rails::{self, QueuePolicy};
 use antiphon_sim::{Fidelity, Order};
 use numpy::PyReadonlyArray1;
@@ -370,7 +370,8 @@ impl TrainingPlan {
         };
         let (iteration, activity, energies) = run(py, || {
             let groups = divided_groups(&topology, self.ranks)?;
-            let search = Search { queue: given.unwrap_or(known.queue()), stages: STAGES, ..Search::default() };
+            let search =
+                OrderSearch { queue: given.unwrap_or(known.queue()), stages: STAGES, ..OrderSearch::default() };
             let scheduler = known.scheduler(Themis::default(), search);
             let mut network = OnRails::new(&topology, &groups, &self.graph.jobs, &*scheduler, how)?;
             let iteration = training::run(&self.graph, &mut network)?;

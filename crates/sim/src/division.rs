@@ -5,7 +5,7 @@
 
 use super::clock::Ticks;
 use super::cost::CostModel;
-use super::plan::{Job, Plan};
+use super::plan::{Job, RunPlan};
 use antiphon_base::cores::part_of;
 use antiphon_model::fabric::{LinkId, NodeId};
 use antiphon_model::schedule::{Dependency, Event, Pacing};
@@ -33,7 +33,7 @@ pub struct Division {
 
 impl Division {
     /// As many as are worth it in a run that takes `events` in one machine, if any are. O(hops + dependencies).
-    pub fn new(plan: &Plan, events: f64) -> Option<Division> {
+    pub fn new(plan: &RunPlan, events: f64) -> Option<Division> {
         let most = (plan.fabric.nodes.len() / FEWEST_NODES).min(MOST_PARTS);
         let counts = std::iter::successors(Some(most), |count| Some(count / 2)).take_while(|&count| count > 1);
         let is_worth_it = |parts: &Division| parts.told_apart(plan) as f64 <= events * MOST_TOLD_APART;
@@ -42,7 +42,7 @@ impl Division {
 
     /// How many packets behind others of their messages may no longer be in runs with them, as they cross to another part:
     /// on how many links, together.
-    fn told_apart(&self, plan: &Plan) -> u64 {
+    fn told_apart(&self, plan: &RunPlan) -> u64 {
         let of_job = |job: &Job| {
             let (route, kind) = (plan.route(job), plan.kind(job));
             let first = route.iter().position(|&link| self.crosses(link)).unwrap_or(route.len());
@@ -53,7 +53,7 @@ impl Division {
 
     /// So many parts of the fabric of a plan, if they meet only at links with latency and ranks wait only for what happens in
     /// theirs.
-    pub fn of(plan: &Plan, count: usize) -> Option<Division> {
+    pub fn of(plan: &RunPlan, count: usize) -> Option<Division> {
         let [of] = &plan.flights[..] else { return None };
         let stands_alone = of.flight.after.is_empty() && !of.flight.held && plan.units.is_none() && !plan.trace;
         let is_plain = matches!(plan.system.endpoint, Endpoint::System | Endpoint::Ideal(_));
@@ -87,7 +87,7 @@ impl Division {
     }
 
     /// Whether ranks wait only for what happens in their part.
-    fn knows_all(&self, plan: &Plan) -> bool {
+    fn knows_all(&self, plan: &RunPlan) -> bool {
         let place = |dependency: &Dependency| {
             let job = &plan.jobs[dependency.transfer() as usize];
             self.of_rank(if dependency.event() == Event::Sent { job.from } else { job.to })

@@ -1,7 +1,7 @@
 //! What a plan moves, and what that takes: counts do not depend on how it is timed.
 
 use super::clock::Ticks;
-use super::plan::Plan;
+use super::plan::RunPlan;
 use super::recorder::Windows;
 use crate::ace::work::accesses;
 use crate::footprint::memory_bytes;
@@ -23,7 +23,7 @@ pub struct PowerRates {
 
 impl PowerRates {
     /// Of a plan. O(hops).
-    pub fn new(plan: &Plan) -> PowerRates {
+    pub fn new(plan: &RunPlan) -> PowerRates {
         let (system, moved) = (plan.system, moved(plan));
         let dynamic = moved.energy(system, |link| system.link_energy(&plan.fabric.links[link]), 0, 0);
         let all_flits: u128 = moved.link_flits.iter().map(|&flits| u128::from(flits)).sum();
@@ -42,7 +42,7 @@ impl PowerRates {
 }
 
 /// All that a plan moves. O(hops).
-fn moved(plan: &Plan) -> Moved {
+fn moved(plan: &RunPlan) -> Moved {
     let mut moved = Moved { link_flits: vec![0; plan.fabric.links.len()], ..Moved::default() };
     for job in interruptible(&plan.jobs) {
         let kind = plan.kind(job);
@@ -62,7 +62,7 @@ fn moved(plan: &Plan) -> Moved {
 }
 
 /// Energy of a run of a plan that took `time` ticks, and power as it was recorded, where all is on links.
-pub fn energy(plan: &Plan, rates: &PowerRates, time: Ticks, mut recorded: Windows<u128>) -> Energy {
+pub fn energy(plan: &RunPlan, rates: &PowerRates, time: Ticks, mut recorded: Windows<u128>) -> Energy {
     let idle = plan.system.static_power_of(plan.fabric);
     let (window, sums) = recorded.until(time);
     // Attojoules a picosecond are microwatts.
@@ -74,6 +74,6 @@ pub fn energy(plan: &Plan, rates: &PowerRates, time: Ticks, mut recorded: Window
 }
 
 /// What the messages of a plan take, whenever they are sent.
-pub fn dynamic_energy(plan: &Plan) -> Energy {
+pub fn dynamic_energy(plan: &RunPlan) -> Energy {
     PowerRates::new(plan).dynamic
 }

@@ -1,7 +1,7 @@
 //! Flights: schedules that are in the network at the same time, and which of them goes first.
 
 use super::clock::Ticks;
-use super::plan::Plan;
+use super::plan::RunPlan;
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
@@ -101,7 +101,7 @@ pub(crate) struct Ranking {
 
 impl Ranking {
     /// Of the flights of a plan, none launched. O(hops).
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &RunPlan) -> Self {
         let mut shared = vec![false; plan.fabric.links.len()];
         let mut used_by = vec![None; if plan.flights.len() > 1 { shared.len() } else { 0 }];
         for job in plan.jobs.iter().filter(|_| plan.flights.len() > 1) {

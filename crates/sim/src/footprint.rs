@@ -1,6 +1,6 @@
 //! What units take of the ranks' engines and memories.
 
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::units::{Family, Units};
 use antiphon_base::units::Bytes;
 use antiphon_model::collective::Kind;
@@ -29,7 +29,7 @@ pub struct Footprints {
 }
 
 /// The most bytes that a unit of every flight has at a rank.
-pub fn largest_units(plan: &Plan, units: &Units) -> Vec<Bytes> {
+pub fn largest_units(plan: &RunPlan, units: &Units) -> Vec<Bytes> {
     let mut largest = vec![0; plan.flights.len()];
     for (family, of) in units.families.iter().zip(&footprints(plan, units)) {
         let most = &mut largest[family.flight as usize];
@@ -39,7 +39,7 @@ pub fn largest_units(plan: &Plan, units: &Units) -> Vec<Bytes> {
 }
 
 /// What all engines of a plan read from memory and write back, in bytes; 0 without engines.
-pub fn memory_bytes(plan: &Plan) -> u128 {
+pub fn memory_bytes(plan: &RunPlan) -> u128 {
     let (Endpoint::Ace(_), Some(units)) = (plan.system.endpoint, &plan.units) else { return 0 };
     let moved = |(family, of): (&Family, &Footprints)| -> u128 {
         let bytes = of.parts.iter().map(|part| u128::from(part.read) + u128::from(part.write)).sum::<u128>();
@@ -49,7 +49,7 @@ pub fn memory_bytes(plan: &Plan) -> u128 {
 }
 
 /// What a unit of every family takes. O(lanes in messages).
-pub fn footprints(plan: &Plan, units: &Units) -> Vec<Footprints> {
+pub fn footprints(plan: &RunPlan, units: &Units) -> Vec<Footprints> {
     let mut families: Vec<Footprints> = units.families.iter().map(|_| Footprints::default()).collect();
     let mut order: Vec<TransferId> = (0..plan.jobs.len() as TransferId).collect();
     order.sort_by_key(|&id| (plan.jobs[id as usize].phase, plan.jobs[id as usize].step, id));

@@ -43,7 +43,7 @@ use energy::PowerRates;
 use machine::{Machine, Shortcuts};
 pub use network::Fidelity;
 use network::{Client, Network, with_machine};
-use plan::Plan;
+use plan::RunPlan;
 
 /// Times a schedule on the fabric for which it was proven.
 ///
@@ -56,21 +56,29 @@ pub fn simulate(
     fidelity: Fidelity,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, Options::default(), progress)
+    simulate_flights(
+        fabric,
+        &[Flight::new(schedule)],
+        Order::default(),
+        system,
+        fidelity,
+        RunOptions::default(),
+        progress,
+    )
 }
 
 /// What is asked of a run besides times, and how it is done: times are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct RunOptions {
     /// What it takes, too.
     pub energy: bool,
     /// Cores that a long run of one schedule in packets may use.
     pub cores: usize,
 }
 
-impl Default for Options {
+impl Default for RunOptions {
     fn default() -> Self {
-        Options { energy: false, cores: 1 }
+        RunOptions { energy: false, cores: 1 }
     }
 }
 
@@ -86,7 +94,7 @@ pub fn simulate_flights(
     order: Order,
     system: &System,
     fidelity: Fidelity,
-    options: Options,
+    options: RunOptions,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
     let mut plan = proven_plan(fabric, flights, system)?;
@@ -106,7 +114,7 @@ pub fn trace_flights(
     order: Order,
     system: &System,
     fidelity: Fidelity,
-    options: Options,
+    options: RunOptions,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
     let mut plan = proven_plan(fabric, flights, system)?;
@@ -140,14 +148,14 @@ fn check_fabric(fabric: &Fabric, flights: &[Flight]) -> Result<()> {
 }
 
 /// The plan of flights that were proven for a fabric.
-fn proven_plan<'a>(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<Plan<'a>> {
+fn proven_plan<'a>(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<RunPlan<'a>> {
     check_fabric(fabric, flights)?;
-    Plan::new(fabric, flights, system)
+    RunPlan::new(fabric, flights, system)
 }
 
 /// Runs the flights of a plan.
 fn run(
-    plan: &Plan,
+    plan: &RunPlan,
     order: Order,
     fidelity: Fidelity,
     shortcuts: Shortcuts,

@@ -11,7 +11,7 @@ use super::endpoints::Endpoints;
 use super::flight::{FlightRow, Order};
 use super::network::{Border, Crossing, Network, Packet};
 use super::period::Periods;
-use super::plan::Plan;
+use super::plan::RunPlan;
 use super::result::{SimulationResult, collect};
 use super::running::Running;
 use antiphon_base::cores::{Parcel, Part};
@@ -39,7 +39,7 @@ impl Default for Shortcuts {
 
 /// See the module.
 pub struct Machine<'a, N> {
-    plan: &'a Plan<'a>,
+    plan: &'a RunPlan<'a>,
     endpoints: Endpoints<'a>,
     network: N,
     periods: Option<Periods>,
@@ -57,7 +57,7 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
     ///
     /// # Errors
     /// As [`Network::new`].
-    pub fn new(plan: &'a Plan<'a>, order: Order, shortcuts: Shortcuts) -> Result<Self> {
+    pub fn new(plan: &'a RunPlan<'a>, order: Order, shortcuts: Shortcuts) -> Result<Self> {
         let endpoints = Endpoints::new(plan, order, N::hand_off(plan), N::ISSUE)?;
         let network = N::new(plan, &endpoints, shortcuts.merge_runs)?;
         let (unit, most) = N::WORK;
@@ -237,7 +237,7 @@ impl<'a> Machine<'a, Packet<'a>> {
     ///
     /// # Errors
     /// As [`Machine::new`].
-    pub fn of_part(plan: &'a Plan<'a>, shortcuts: Shortcuts, parts: &'a Division, own: u32) -> Result<Self> {
+    pub fn of_part(plan: &'a RunPlan<'a>, shortcuts: Shortcuts, parts: &'a Division, own: u32) -> Result<Self> {
         let mut machine = Machine::<Packet>::new(plan, Order::default(), shortcuts)?;
         machine.periods = None;
         machine.endpoints.keep(|rank| parts.of_rank(rank) == own);

@@ -8,7 +8,7 @@ use crate::flight::Order;
 use crate::machine::{Machine, Shortcuts};
 use crate::network::{Network, Packet};
 use crate::period::MIN_CHUNKS;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::result::SimulationResult;
 use antiphon_base::cores::Parts;
 use antiphon_base::error::Result;
@@ -24,7 +24,7 @@ const MOST_ALONE: f64 = 0.3;
 ///
 /// # Errors
 /// As [`Machine::run`].
-pub fn run<'a>(plan: &'a Plan<'a>, shortcuts: Shortcuts, progress: &mut Progress) -> Result<SimulationResult> {
+pub fn run<'a>(plan: &'a RunPlan<'a>, shortcuts: Shortcuts, progress: &mut Progress) -> Result<SimulationResult> {
     let longest = plan.kinds.iter().map(|kind| kind.chunks).max().unwrap_or(0) as f64;
     let (parts, mut share) = (OnceCell::new(), 0.0);
     let leaves = |machine: &Machine<'a, Packet<'a>>| {
@@ -49,7 +49,7 @@ pub fn run<'a>(plan: &'a Plan<'a>, shortcuts: Shortcuts, progress: &mut Progress
 
 /// Runs the only flight of a plan in one machine. None if it leaves before the end.
 fn alone<'a>(
-    plan: &'a Plan<'a>,
+    plan: &'a RunPlan<'a>,
     shortcuts: Shortcuts,
     leaves: impl Fn(&Machine<'a, Packet<'a>>) -> bool,
     progress: &mut Progress,
@@ -64,7 +64,7 @@ fn alone<'a>(
 /// # Errors
 /// As [`Machine::new`] and [`Budget::judge`].
 pub fn together(
-    plan: &Plan,
+    plan: &RunPlan,
     parts: &Division,
     shortcuts: Shortcuts,
     progress: &mut Progress,

@@ -7,7 +7,7 @@
 //! often as it is certain to repeat (see [`Endpoints::periods_ahead`]).
 
 use super::endpoints::{Carrier, Endpoints};
-use super::plan::Plan;
+use super::plan::RunPlan;
 use super::recorder::Traffic;
 use super::turns::Turn;
 use crate::clock::Ticks;
@@ -36,7 +36,7 @@ pub trait Recurrent: Carrier {
 }
 
 /// For how many more periods, in each of which `moved` chunks of each transfer are served, turns keep their order.
-pub fn order_ahead(turns: &[Turn], moved: &[u64], plan: &Plan) -> u64 {
+pub fn order_ahead(turns: &[Turn], moved: &[u64], plan: &RunPlan) -> u64 {
     let shift = |id: TransferId| moved[id as usize] * plan.kind_of(id).stride;
     let mut moving = turns.iter().filter(|turn| moved[turn.2 as usize] > 0);
     let Some(&(phase, mut last, id)) = moving.next() else { return u64::MAX };

@@ -3,7 +3,7 @@
 use super::Fidelity;
 use super::energy::energy;
 use super::flight::FlightRow;
-use super::plan::Plan;
+use super::plan::RunPlan;
 use super::recorder::{Deliveries, Traffic};
 use super::trace::Trace;
 use antiphon_base::units::{Bytes, Picos};
@@ -101,7 +101,7 @@ impl SimulationResult {
 
 /// The tables of a run of `plan` that has ended.
 pub fn collect(
-    plan: &Plan,
+    plan: &RunPlan,
     fidelity: Fidelity,
     deliveries: &Deliveries,
     traffic: &mut Traffic,

@@ -3,7 +3,7 @@
 use crate::flight::{Flight, Order};
 use crate::machine::{Machine, Shortcuts};
 use crate::network::{Client, Network, with_machine};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::{Fidelity, Progress, check_fabric};
 #[cfg(doc)]
 use antiphon_base::error::Code;
@@ -72,6 +72,6 @@ pub fn run_beside<T>(
         }
     }
     check_fabric(fabric, flights)?;
-    let plan = Plan::beside(fabric, flights, system, computing)?;
+    let plan = RunPlan::beside(fabric, flights, system, computing)?;
     with_machine(&plan, order, fidelity, Shortcuts::default(), Beside(client))
 }

@@ -32,7 +32,7 @@ fn simulate(
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
     let flights = [Flight::unproven(schedule)];
-    simulate_flights(fabric, &flights, Order::default(), system, fidelity, Options::default(), progress)
+    simulate_flights(fabric, &flights, Order::default(), system, fidelity, RunOptions::default(), progress)
 }
 
 fn tto() -> System {
@@ -331,7 +331,7 @@ fn result(
     fidelity: Fidelity,
     shortcuts: Shortcuts,
 ) -> Result<(SimulationResult, u64)> {
-    let result = run(&Plan::new(fabric, flights, system)?, Order::Fifo, fidelity, shortcuts, &mut |_| true)?;
+    let result = run(&RunPlan::new(fabric, flights, system)?, Order::Fifo, fidelity, shortcuts, &mut |_| true)?;
     let events = result.events;
     Ok((SimulationResult { events: 0, ..result }, events))
 }
@@ -468,7 +468,7 @@ proptest! {
                 let again = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
                 prop_assert_eq!(&result, &again);
                 let flights = [Flight::unproven(&schedule)];
-                let plan = Plan::new(&fabric, &flights, &system).unwrap();
+                let plan = RunPlan::new(&fabric, &flights, &system).unwrap();
                 let mut busy = vec![0; fabric.links.len()];
                 for job in &plan.jobs {
                     let kind = plan.kind(job);

@@ -2,7 +2,7 @@
 
 use super::Fidelity;
 use super::clock::Ticks;
-use super::plan::Plan;
+use super::plan::RunPlan;
 use super::recorder::{Deliveries, MOST_SPANS, Traffic};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, Picos};
@@ -28,7 +28,7 @@ pub struct Span {
     /// Where.
     pub track: Track,
     /// Which message; `None` where the network does not say, as routers of flits do not.
-    pub message: Option<Message>,
+    pub message: Option<TracedMessage>,
     /// When it began.
     pub start_ps: Picos,
     /// When it ended.
@@ -37,7 +37,7 @@ pub struct Span {
 
 /// A chunk of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Message {
+pub struct TracedMessage {
     /// Which flight.
     pub flight: u32,
     /// Transfer of its schedule.
@@ -67,7 +67,7 @@ pub struct Trace {
 
 impl Trace {
     /// Of a run of `plan`; `None` if nobody asked or there were too many events. O(events log events).
-    pub(super) fn of(plan: &Plan, deliveries: &Deliveries, traffic: &Traffic) -> Option<Trace> {
+    pub(super) fn of(plan: &RunPlan, deliveries: &Deliveries, traffic: &Traffic) -> Option<Trace> {
         let (spans, log) = (traffic.spans.as_ref()?, deliveries.log.as_ref()?);
         let mut all = vec![];
         if spans.over || !add_links(plan, traffic, &mut all) || !add_ranks(plan, log, &mut all) {
@@ -83,21 +83,21 @@ impl Trace {
     }
 }
 
-fn message(plan: &Plan, id: TransferId, chunk: u64) -> Message {
+fn message(plan: &RunPlan, id: TransferId, chunk: u64) -> TracedMessage {
     let job = &plan.jobs[id as usize];
     let kind = plan.kind(job);
     let phase = job.phase - plan.flights[job.flight as usize].phases.start;
     let (flight, transfer, from, to) = (job.flight, job.origin, job.from, job.to);
-    Message { flight, transfer, chunk, phase, from, to, bytes: kind.bytes, adds: kind.adds }
+    TracedMessage { flight, transfer, chunk, phase, from, to, bytes: kind.bytes, adds: kind.adds }
 }
 
-fn span(plan: &Plan, track: Track, message: Option<Message>, start: Ticks, end: Ticks) -> Span {
+fn span(plan: &RunPlan, track: Track, message: Option<TracedMessage>, start: Ticks, end: Ticks) -> Span {
     Span { track, message, start_ps: plan.clock.picos(start), end_ps: plan.clock.picos(end) }
 }
 
 /// Adds what links transmitted, cut where a chunk ends; false if that is too much. On a link the chunks of a transfer
 /// follow each other, so the time tells which it is.
-fn add_links(plan: &Plan, traffic: &Traffic, all: &mut Vec<Span>) -> bool {
+fn add_links(plan: &RunPlan, traffic: &Traffic, all: &mut Vec<Span>) -> bool {
     let mut transmitted: HashMap<(LinkId, TransferId), Ticks> = HashMap::new();
     for of in traffic.spans.iter().flat_map(|spans| spans.all()) {
         let track = Track::Link(of.link);
@@ -124,7 +124,7 @@ fn add_links(plan: &Plan, traffic: &Traffic, all: &mut Vec<Span>) -> bool {
 
 /// Adds what ranks received, in the order in which it was applied; false if that is too much. An addition that others
 /// interrupted is in several pieces: it had all time since it began but theirs, and they ended before it.
-fn add_ranks(plan: &Plan, log: &[(TransferId, u64, Ticks)], all: &mut Vec<Span>) -> bool {
+fn add_ranks(plan: &RunPlan, log: &[(TransferId, u64, Ticks)], all: &mut Vec<Span>) -> bool {
     // When each rank added.
     let mut adding: Vec<Vec<(Ticks, Ticks)>> = vec![vec![]; plan.fabric.ranks()];
     for &(id, chunk, at) in log {
@@ -164,7 +164,7 @@ fn add_ranks(plan: &Plan, log: &[(TransferId, u64, Ticks)], all: &mut Vec<Span>)
 ///
 /// # Errors
 /// [`Code::TooLarge`].
-pub(super) fn expect_few(plan: &Plan, fidelity: Fidelity) -> Result<()> {
+pub(super) fn expect_few(plan: &RunPlan, fidelity: Fidelity) -> Result<()> {
     // Flits of several messages may be one span of a link.
     let links = |hops: u64| if fidelity == Fidelity::Flit { 0 } else { hops };
     let events = |job: &super::plan::Job| plan.kind(job).chunks.saturating_mul(1 + links(job.hops.len() as u64));

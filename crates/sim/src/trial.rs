@@ -3,7 +3,7 @@
 use crate::flight::{Flight, Order};
 use crate::machine::{Machine, Shortcuts};
 use crate::network::{Client, Network, with_machine};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::{Fidelity, Progress, run};
 use antiphon_base::error::Result;
 use antiphon_base::units::Picos;
@@ -23,7 +23,7 @@ pub fn time(
     progress: &mut Progress,
 ) -> Result<Picos> {
     let flights = [Flight::unproven(schedule)];
-    let plan = Plan::new(fabric, &flights, system)?;
+    let plan = RunPlan::new(fabric, &flights, system)?;
     Ok(run(&plan, Order::default(), fidelity, Shortcuts::default(), progress)?.time_ps)
 }
 
@@ -52,7 +52,7 @@ pub fn time_within(
         }
     }
     let flights = [Flight::unproven(schedule)];
-    let plan = Plan::new(fabric, &flights, system)?;
+    let plan = RunPlan::new(fabric, &flights, system)?;
     let within = Within(most_ps, most_events, progress);
     with_machine(&plan, Order::default(), Fidelity::Packet, Shortcuts::default(), within)
 }

@@ -3,7 +3,7 @@
 //! Of every transfer the next chunk is in the list. First chunks are sorted once; what is served in order comes back
 //! in order, so that chunks further on are queues, one for each stride. Nothing is ever searched.
 
-use super::plan::{MessageKind, Plan};
+use super::plan::{MessageKind, RunPlan};
 use antiphon_model::schedule::TransferId;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -27,19 +27,19 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Adds a transfer; they come in order ([`Plan::in_order`]), and [`Turns::begin`] after the last.
+    /// Adds a transfer; they come in order ([`RunPlan::in_order`]), and [`Turns::begin`] after the last.
     pub fn add(&mut self, id: TransferId) {
         self.first.push(id);
     }
 
     /// All transfers were added.
-    pub fn begin(&mut self, plan: &Plan) {
+    pub fn begin(&mut self, plan: &RunPlan) {
         self.first.reverse();
         self.first.shrink_to_fit();
         self.next_head(plan);
     }
 
-    fn next_head(&mut self, plan: &Plan) {
+    fn next_head(&mut self, plan: &RunPlan) {
         self.head = self.first.pop().map(|id| plan.first_turn(id));
     }
 
@@ -61,20 +61,20 @@ impl Turns {
     }
 
     /// Takes the next message out until it is put back, and with it those behind it of its transfer.
-    pub fn park(&mut self, plan: &Plan) {
+    pub fn park(&mut self, plan: &RunPlan) {
         if let Some(turn) = self.peek() {
             self.take(turn, plan);
         }
     }
 
     /// Puts a transfer back, which is at `chunk`.
-    pub fn unpark(&mut self, id: TransferId, plan: &Plan, chunk: u64) {
+    pub fn unpark(&mut self, id: TransferId, plan: &RunPlan, chunk: u64) {
         let job = &plan.jobs[id as usize];
         self.back.push(Reverse((plan.turn_phase(id), plan.slot(job, chunk), id)));
     }
 
     /// Takes the next message out.
-    fn take(&mut self, turn: Turn, plan: &Plan) {
+    fn take(&mut self, turn: Turn, plan: &RunPlan) {
         if self.head == Some(turn) {
             self.next_head(plan);
         } else if self.back.peek() == Some(&Reverse(turn)) {
@@ -85,7 +85,7 @@ impl Turns {
     }
 
     /// The next message is being served: the next chunk of its transfer takes its place, if there is one.
-    pub fn pop(&mut self, plan: &Plan) -> Option<Turn> {
+    pub fn pop(&mut self, plan: &RunPlan) -> Option<Turn> {
         let turn = self.peek()?;
         let (phase, slot, id) = turn;
         let job = &plan.jobs[id as usize];
@@ -112,13 +112,13 @@ impl Turns {
     }
 
     /// All of them, in any order.
-    pub fn iter(&self, plan: &Plan) -> impl Iterator<Item = Turn> {
+    pub fn iter(&self, plan: &RunPlan) -> impl Iterator<Item = Turn> {
         let first = self.head.into_iter().chain(self.first.iter().map(|&id| plan.first_turn(id)));
         self.next().flatten().copied().chain(first).chain(self.back.iter().map(|&Reverse(turn)| turn))
     }
 
     /// Transfers go on `chunks` further.
-    pub fn skip(&mut self, chunks: &[u64], plan: &Plan) {
+    pub fn skip(&mut self, chunks: &[u64], plan: &RunPlan) {
         let turns = self.next.iter_mut().flat_map(|(_, turns)| turns);
         turns.for_each(|turn| turn.1 += chunks[turn.2 as usize] * plan.kind_of(turn.2).stride);
     }

@@ -5,7 +5,7 @@
 //! have endpoints of their own, the messages of a unit keep their order on a link, and those of others need not wait for
 //! them: on every link the oldest unit that can goes.
 
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use antiphon_model::schedule::TransferId;
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ pub struct Units {
 
 impl Units {
     /// The units of a plan. O(lanes in messages + dependencies).
-    pub fn new(plan: &Plan) -> Units {
+    pub fn new(plan: &RunPlan) -> Units {
         let mut sets = Sets((0..plan.lane_chunks.len() as u32).collect());
         let first_lane = |id: TransferId| plan.lanes(&plan.jobs[id as usize]).next();
         for job in &plan.jobs {

@@ -2,7 +2,7 @@
 //! other one. So each root finds its plan at prices which rise exponentially with what those before it load (S. Plotkin,
 //! D. Shmoys and E. Tardos, "Fast approximation algorithms for fractional packing and covering problems", 1995).
 
-use super::generate::Demand;
+use super::generate::MixtureDemand;
 use super::oracle::Oracle;
 use super::plan::Plan;
 
@@ -14,8 +14,8 @@ const HIGHEST: f64 = 500.0;
 const LEAST: f64 = 1e-2;
 
 /// Times of classes of arcs, and what is found for them.
-pub struct Apart<'a> {
-    pub demand: &'a Demand<'a>,
+pub struct SeparateRoots<'a> {
+    pub demand: &'a MixtureDemand<'a>,
     /// Rates of classes, and orbits of roots.
     pub rates: &'a [f64],
     pub orbits: &'a [Vec<u32>],
@@ -23,7 +23,7 @@ pub struct Apart<'a> {
     pub time: f64,
 }
 
-impl Apart<'_> {
+impl SeparateRoots<'_> {
     /// Plans of some orbits at prices of classes, where arcs are `busy` with other plans: bytes for every byte.
     pub fn plans(
         &self,

@@ -1,7 +1,7 @@
 //! At most so many trees of every root: which ones is a matter of whole numbers, for which there is no exact method that is
 //! fast. So plans are left out, those of small shares first; then prices say which others would have been better.
 
-use super::generate::Demand;
+use super::generate::MixtureDemand;
 use super::master::Master;
 use super::oracle::Oracle;
 use super::plan::Plan;
@@ -20,7 +20,7 @@ const WORTH: f64 = 1e-4;
 
 /// Plans that are known, each with its orbit of roots, and how many of them a root may have.
 pub struct Few<'a> {
-    demand: &'a Demand<'a>,
+    demand: &'a MixtureDemand<'a>,
     rates: &'a [f64],
     orbits: &'a [Vec<u32>],
     most: usize,
@@ -35,7 +35,7 @@ type Amounts = Vec<(u32, f64)>;
 impl<'a> Few<'a> {
     /// Of these plans.
     pub fn new(
-        demand: &'a Demand,
+        demand: &'a MixtureDemand,
         rates: &'a [f64],
         orbits: &'a [Vec<u32>],
         plans: &'a mut Vec<(usize, Plan)>,

@@ -1,6 +1,6 @@
 //! Column generation: a linear program over the plans known so far, and oracles for those that would make it better.
 
-use super::apart::Apart;
+use super::apart::SeparateRoots;
 use super::few::Few;
 use super::master::Master;
 use super::oracle::Oracle;
@@ -29,7 +29,7 @@ pub struct Mixture {
 }
 
 /// What a mixture is wanted for.
-pub struct Demand<'a> {
+pub struct MixtureDemand<'a> {
     /// Rates of arcs.
     pub rates: &'a [f64],
     /// Arcs and roots that are alike.
@@ -65,7 +65,7 @@ const LARGEST_CUT: f64 = 1.0 / 16.0;
 /// What leaving out plans may cost, relative.
 const LOSS: f64 = 2e-3;
 
-impl Demand<'_> {
+impl MixtureDemand<'_> {
     /// What a plan of an orbit's first root loads on every arc of a class, when all of the orbit have it turned round.
     pub fn loads(&self, plan: &Plan, orbit: usize) -> Vec<(u32, f64)> {
         let Symmetry { class_of, arcs, .. } = self.symmetry;
@@ -140,7 +140,7 @@ impl Demand<'_> {
                     let mut apart = vec![];
                     if self.start.apart {
                         let all: Vec<usize> = (0..first.len()).collect();
-                        let of = Apart { demand: self, rates: &rates, orbits: &orbits, time: master.time() };
+                        let of = SeparateRoots { demand: self, rates: &rates, orbits: &orbits, time: master.time() };
                         apart = of.plans(&all, &prices, vec![0.0; rates.len()], oracle);
                     }
                     let all = found.into_iter().enumerate().chain(low.into_iter().enumerate()).chain(apart);
@@ -237,7 +237,7 @@ impl Demand<'_> {
         let most = busy.iter().zip(rates).map(|(busy, rate)| busy / rate).fold(f64::MIN_POSITIVE, f64::max);
         let time = if least > 0.0 { least } else { most };
         let missing: Vec<usize> = (0..orbits.len()).filter(|&orbit| counts[orbit] == 0.0).collect();
-        let of = Apart { demand: self, rates, orbits, time };
+        let of = SeparateRoots { demand: self, rates, orbits, time };
         plans.extend(of.plans(&missing, &vec![0.0; rates.len()], busy, oracle));
         plans
     }

@@ -11,7 +11,7 @@ pub type Loads = [(u32, f64)];
 
 /// What is in the basis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Basic {
+enum BasisEntry {
     Time,
     /// What an arc has left.
     Slack(u32),
@@ -38,7 +38,7 @@ pub struct Master {
     loads: Vec<(u32, f64)>,
     costs: Vec<f64>,
     /// Rows are those of arcs, then of roots.
-    basis: Vec<Basic>,
+    basis: Vec<BasisEntry>,
     is_basic: Vec<bool>,
     /// The inverse of the basis, column by column, and which columns have no entry but a one in their own row: mostly those of arcs
     /// that are not the limit.
@@ -84,9 +84,9 @@ impl Master {
         // Different for every arc, in no order.
         let part = |arc: usize| 0.5 + (arc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as f64 / u64::MAX as f64;
         master.room = master.rates.iter().enumerate().map(|(arc, rate)| ROOM * time * rate * part(arc)).collect();
-        master.basis = (0..master.rates.len() as u32).map(Basic::Slack).collect();
-        master.basis[busiest] = Basic::Time;
-        master.basis.extend((0..master.roots as u32).map(Basic::Plan));
+        master.basis = (0..master.rates.len() as u32).map(BasisEntry::Slack).collect();
+        master.basis[busiest] = BasisEntry::Time;
+        master.basis.extend((0..master.roots as u32).map(BasisEntry::Plan));
         master.is_basic.fill(true);
         master.factor();
         master
@@ -128,8 +128,8 @@ impl Master {
 
     /// Plans and how much of each.
     pub fn amounts(&self) -> Vec<(u32, f64)> {
-        let amount = |(basic, &value): (&Basic, &f64)| match basic {
-            Basic::Plan(plan) if value > 1e-9 => Some((*plan, value)),
+        let amount = |(basic, &value): (&BasisEntry, &f64)| match basic {
+            BasisEntry::Plan(plan) if value > 1e-9 => Some((*plan, value)),
             _ => None,
         };
         let mut amounts: Vec<(u32, f64)> = self.basis.iter().zip(&self.values).filter_map(amount).collect();
@@ -149,20 +149,20 @@ impl Master {
     }
 
     /// Reduced cost of what is not in the basis.
-    fn reduced(&self, basic: Basic) -> f64 {
+    fn reduced(&self, basic: BasisEntry) -> f64 {
         match basic {
-            Basic::Plan(plan) => self.dearer(self.root(plan), self.costs[plan as usize], self.loads(plan)),
-            Basic::Slack(arc) => -self.duals[arc as usize],
-            Basic::Time => 0.0,
+            BasisEntry::Plan(plan) => self.dearer(self.root(plan), self.costs[plan as usize], self.loads(plan)),
+            BasisEntry::Slack(arc) => -self.duals[arc as usize],
+            BasisEntry::Time => 0.0,
         }
     }
 
     /// What a unit of a variable costs.
-    fn cost(&self, basic: Basic) -> f64 {
+    fn cost(&self, basic: BasisEntry) -> f64 {
         match basic {
-            Basic::Time => 1.0,
-            Basic::Slack(_) => 0.0,
-            Basic::Plan(plan) => self.costs[plan as usize],
+            BasisEntry::Time => 1.0,
+            BasisEntry::Slack(_) => 0.0,
+            BasisEntry::Plan(plan) => self.costs[plan as usize],
         }
     }
 
@@ -171,15 +171,15 @@ impl Master {
         let scale = self.time();
         for _ in 0..4 * self.rows() + 100 {
             checkpoint();
-            let slacks = (0..self.rates.len() as u32).map(Basic::Slack);
-            let plans = (0..self.root.len() as u32).filter(|&plan| !self.is_basic[plan as usize]).map(Basic::Plan);
+            let slacks = (0..self.rates.len() as u32).map(BasisEntry::Slack);
+            let plans = (0..self.root.len() as u32).filter(|&plan| !self.is_basic[plan as usize]).map(BasisEntry::Plan);
             // A slack counts as what its arc moves in a unit of time.
-            let scaled = |basic: Basic| match basic {
-                Basic::Slack(arc) => self.reduced(basic) * self.rates[arc as usize],
+            let scaled = |basic: BasisEntry| match basic {
+                BasisEntry::Slack(arc) => self.reduced(basic) * self.rates[arc as usize],
                 _ => self.reduced(basic),
             };
             let found = slacks.chain(plans).map(|basic| (scaled(basic), basic));
-            let mut found: Vec<(f64, Basic)> = found.filter(|one| one.0 < -COST * scale).collect();
+            let mut found: Vec<(f64, BasisEntry)> = found.filter(|one| one.0 < -COST * scale).collect();
             if found.is_empty() {
                 return;
             }
@@ -191,7 +191,7 @@ impl Master {
             let mut changed = false;
             for (_, basic) in found {
                 let cost = match basic {
-                    Basic::Slack(arc) => self.reduced(basic) * self.rates[arc as usize],
+                    BasisEntry::Slack(arc) => self.reduced(basic) * self.rates[arc as usize],
                     _ => self.reduced(basic),
                 };
                 changed |= cost < -COST * scale && self.enter(basic);
@@ -203,11 +203,11 @@ impl Master {
     }
 
     /// A basic variable's column.
-    fn column(&self, basic: Basic, mut visit: impl FnMut(usize, f64)) {
+    fn column(&self, basic: BasisEntry, mut visit: impl FnMut(usize, f64)) {
         match basic {
-            Basic::Time => self.rates.iter().enumerate().for_each(|(arc, rate)| visit(arc, -rate)),
-            Basic::Slack(arc) => visit(arc as usize, 1.0),
-            Basic::Plan(plan) => {
+            BasisEntry::Time => self.rates.iter().enumerate().for_each(|(arc, rate)| visit(arc, -rate)),
+            BasisEntry::Slack(arc) => visit(arc as usize, 1.0),
+            BasisEntry::Plan(plan) => {
                 self.loads(plan).iter().for_each(|&(arc, load)| visit(arc as usize, load));
                 visit(self.rates.len() + self.root(plan) as usize, 1.0);
             }
@@ -215,7 +215,7 @@ impl Master {
     }
 
     /// How the basis' variables fall as one rises. O(rows) for each of its loads whose column is no unit.
-    fn along(&self, basic: Basic) -> Vec<f64> {
+    fn along(&self, basic: BasisEntry) -> Vec<f64> {
         let rows = self.rows();
         let mut direction = vec![0.0; rows];
         self.column(basic, |at, value| {
@@ -230,7 +230,7 @@ impl Master {
     }
 
     /// Brings a variable into the basis; whether it could.
-    fn enter(&mut self, basic: Basic) -> bool {
+    fn enter(&mut self, basic: BasisEntry) -> bool {
         let rows = self.rows();
         let direction = self.along(basic);
         let largest = direction.iter().fold(0.0f64, |most, value| most.max(value.abs()));
@@ -246,10 +246,10 @@ impl Master {
         let along = self.reduced(basic) / direction[row];
         let leaving = self.inverse.iter().skip(row).step_by(rows);
         self.duals.iter_mut().zip(leaving).for_each(|(dual, entry)| *dual += along * entry);
-        if let Basic::Plan(plan) = self.basis[row] {
+        if let BasisEntry::Plan(plan) = self.basis[row] {
             self.is_basic[plan as usize] = false;
         }
-        if let Basic::Plan(plan) = basic {
+        if let BasisEntry::Plan(plan) = basic {
             self.is_basic[plan as usize] = true;
         }
         self.basis[row] = basic;
@@ -270,14 +270,14 @@ impl Master {
         self.is_unit = vec![true; rows];
         (0..rows).for_each(|row| self.inverse[row * rows + row] = 1.0);
         let basis = std::mem::take(&mut self.basis);
-        let mut placed: Vec<Option<Basic>> = vec![None; rows];
+        let mut placed: Vec<Option<BasisEntry>> = vec![None; rows];
         // Slacks are in their own rows, and change nothing.
         for &basic in &basis {
-            if let Basic::Slack(arc) = basic {
+            if let BasisEntry::Slack(arc) = basic {
                 placed[arc as usize] = Some(basic);
             }
         }
-        for basic in basis.into_iter().filter(|basic| !matches!(basic, Basic::Slack(_))) {
+        for basic in basis.into_iter().filter(|basic| !matches!(basic, BasisEntry::Slack(_))) {
             let direction = self.along(basic);
             let free = (0..rows).filter(|&row| placed[row].is_none());
             let row = free
@@ -287,7 +287,7 @@ impl Master {
             self.pivot(row, &direction);
         }
         self.basis = placed.into_iter().map(|basic| basic.expect("every row has its own")).collect();
-        self.time_row = self.basis.iter().position(|&basic| basic == Basic::Time).expect("the time stays");
+        self.time_row = self.basis.iter().position(|&basic| basic == BasisEntry::Time).expect("the time stays");
         let costs: Vec<f64> = self.basis.iter().map(|&basic| self.cost(basic)).collect();
         let limits = self.room.iter().copied().chain(std::iter::repeat(1.0));
         self.values = vec![0.0; rows];

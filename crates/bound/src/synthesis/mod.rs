@@ -16,8 +16,8 @@ mod plan;
 mod start;
 mod symmetry;
 
-use generate::Demand;
 pub use generate::Mixture;
+use generate::MixtureDemand;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
 pub use start::Start;
@@ -107,7 +107,7 @@ impl<'a> Problem<'a> {
         let Problem { matrix, share, ref symmetry, ref roots, ref start, .. } = *self;
         let Wanted { accuracy, level, trees } = *wanted;
         let level = level * self.unit;
-        let demand = Demand { rates, symmetry, roots, matrix, share, level, accuracy, trees, enough, start };
+        let demand = MixtureDemand { rates, symmetry, roots, matrix, share, level, accuracy, trees, enough, start };
         demand.mixture(&mut *self.oracle, watch)
     }
 

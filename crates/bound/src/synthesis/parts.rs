@@ -1,16 +1,16 @@
 //! Parts that become one.
 
 /// A number of things in parts, at first each by itself.
-pub struct Parts {
+pub struct DisjointSets {
     above: Vec<u32>,
     /// How many parts there are.
     pub count: usize,
 }
 
-impl Parts {
+impl DisjointSets {
     /// So many parts.
-    pub fn new(count: usize) -> Parts {
-        Parts { above: (0..count as u32).collect(), count }
+    pub fn new(count: usize) -> DisjointSets {
+        DisjointSets { above: (0..count as u32).collect(), count }
     }
 
     /// What stands for a thing's part.

@@ -5,7 +5,7 @@
 //! by arc, so what is not found costs time, and what is found is right.
 
 use super::graph::Graph;
-use super::parts::Parts;
+use super::parts::DisjointSets;
 use antiphon_base::watch::checkpoint;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -60,7 +60,7 @@ impl Symmetry {
         let (ranks, arcs) = (graph.ranks.len(), graph.arcs.len());
         let identity = Permutation::identity(graph);
         let mut generators: Vec<Permutation> = vec![];
-        let (mut alike_ranks, mut alike_arcs) = (Parts::new(ranks), Parts::new(arcs));
+        let (mut alike_ranks, mut alike_arcs) = (DisjointSets::new(ranks), DisjointSets::new(arcs));
         for permuted in candidates(ranks, fixed) {
             checkpoint();
             // Few classes of arcs and few roots to look at are left.
@@ -129,7 +129,7 @@ impl Symmetry {
 }
 
 /// Makes alike what a permutation moves to each other; whether that is new.
-fn merge(parts: &mut Parts, permuted: &[u32]) -> bool {
+fn merge(parts: &mut DisjointSets, permuted: &[u32]) -> bool {
     let before = parts.count;
     (0..).zip(permuted).for_each(|(at, &to)| _ = parts.join(at, to));
     parts.count < before

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// # Errors
 /// [`antiphon_base::error::Code::TooLarge`] past what is read, [`antiphon_base::error::Code::Interrupted`].
 pub fn write(plan: &MscclppPlan, watch: Watch) -> Result<String> {
-    let mut text = WatchedText { text: vec![], writes: 0, watch, refusal: Ok(()) };
+    let mut text = WatchedOutput { text: vec![], writes: 0, watch, refusal: Ok(()) };
     let outcome = serde_json::to_writer_pretty(&mut text, plan).map(|()| text.write_all(b"\n"));
     text.refusal?;
     outcome.expect("plans are plain data").expect("memory can be written");
@@ -20,14 +20,14 @@ pub fn write(plan: &MscclppPlan, watch: Watch) -> Result<String> {
 }
 
 /// A text that ends when it is too long or asked to.
-struct WatchedText<'a> {
+struct WatchedOutput<'a> {
     text: Vec<u8>,
     writes: usize,
     watch: Watch<'a>,
     refusal: Result<()>,
 }
 
-impl Write for WatchedText<'_> {
+impl Write for WatchedOutput<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writes += 1;
         let within = check_length("plan", self.text.len() + bytes.len(), MAX_TEXT_BYTES);

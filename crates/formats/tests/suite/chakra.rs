@@ -15,7 +15,7 @@ use antiphon_model::system::{Processor, System};
 use antiphon_model::workload::{Exchange, Passes};
 use antiphon_plan::algorithm;
 use antiphon_proof::{Proven, prove};
-use antiphon_sim::{Fidelity, Flight, Options, Order, simulate_flights};
+use antiphon_sim::{Fidelity, Flight, Order, RunOptions, simulate_flights};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub fn varint(mut value: u64) -> Vec<u8> {
@@ -187,7 +187,7 @@ fn tensor_and_data_groups() {
         let mut flights: Vec<Flight> = rows.iter().map(Flight::new).collect();
         (0..).zip(&mut flights).for_each(|(row, of)| of.start_ps = if row == 1 { 30_000_000 } else { 10_000_000 });
         let fly = |flights: &[Flight]| {
-            simulate_flights(&fabric, flights, Order::Fifo, &system, fidelity, Options::default(), &mut |_| true)
+            simulate_flights(&fabric, flights, Order::Fifo, &system, fidelity, RunOptions::default(), &mut |_| true)
                 .unwrap()
                 .flights
         };

@@ -17,7 +17,7 @@ use antiphon_plan::algorithm::build;
 use antiphon_proof::{prove, verify, verify_alone};
 use antiphon_run::{Execution, execute};
 use antiphon_sim::rails::scheduler::Themis;
-use antiphon_sim::rails::{Chunks, Policy, Task};
+use antiphon_sim::rails::{Chunks, Policy, RailsTask};
 use antiphon_sim::{Fidelity, dynamic_energy};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -88,7 +88,7 @@ fn fabrics_and_schedules() {
 #[test]
 fn rails_and_training() {
     let topology = Topology::parse("ring4@1000/20ns,sw8@800/700ns").unwrap();
-    let task = Task {
+    let task = RailsTask {
         topology,
         kind: Kind::AllReduce,
         bytes: 1 << 30,

@@ -1,7 +1,7 @@
 //! What computation lacks while something is communicated: memory bandwidth and processors (ACE, ISCA 2021, sections III
 //! and VI).
 
-use super::{Timed, layer_times, refused};
+use super::{LayerTimes, layer_times, refused};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::{Picos, Rate};
@@ -49,7 +49,7 @@ pub fn times_beside(
         );
         return Err(Error::new(Code::NotApplicable, what));
     }
-    let slower = |time: Picos, (numerator, denominator): (u128, u128)| -> Timed<Picos> {
+    let slower = |time: Picos, (numerator, denominator): (u128, u128)| -> LayerTimes<Picos> {
         refused((u128::from(time) * numerator).div_ceil(denominator))
     };
     let scaled = |factor: (u128, u128)| {

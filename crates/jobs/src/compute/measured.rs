@@ -1,13 +1,13 @@
 //! Times that the workload's table holds.
 
-use super::{Compute, Timed};
+use super::{Compute, LayerTimes};
 use antiphon_model::workload::Work;
 
 /// The times of the table, for the batch it was measured with: `batch` changes nothing.
 pub struct Measured;
 
 impl Compute for Measured {
-    fn passes(&self, work: &Work, _params: u64, _batch: u64) -> Timed {
+    fn passes(&self, work: &Work, _params: u64, _batch: u64) -> LayerTimes {
         match *work {
             Work::Measured(times) => Ok(times),
             Work::Convolution(_) => Err("has a shape and no measured times; use --compute systolic or roofline"),

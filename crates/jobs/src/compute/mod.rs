@@ -21,10 +21,10 @@ const TOO_LONG: &str = "takes more than 11 days; check its size, the batch and t
 
 /// Times of the three passes over a layer, or in one phrase why a model cannot time it and what to do
 /// instead.
-pub type Timed<T = Passes<Picos>> = std::result::Result<T, &'static str>;
+pub type LayerTimes<T = Passes<Picos>> = std::result::Result<T, &'static str>;
 
 /// A time, unless it is past [`MAX_TIME`].
-fn refused(picos: u128) -> Timed<Picos> {
+fn refused(picos: u128) -> LayerTimes<Picos> {
     if picos <= u128::from(MAX_TIME) { Ok(picos as Picos) } else { Err(TOO_LONG) }
 }
 
@@ -35,7 +35,7 @@ pub trait Compute {
     ///
     /// # Errors
     /// If this model cannot time such work, or the time is past [`MAX_TIME`].
-    fn passes(&self, work: &Work, params: u64, batch: u64) -> Timed;
+    fn passes(&self, work: &Work, params: u64, batch: u64) -> LayerTimes;
 
     /// Time a rank takes to add up the gradients of `params` weights that its own processing elements
     /// computed; saturates. O(1).

@@ -1,7 +1,7 @@
 //! Roofline: a pass takes as long as its arithmetic or its memory traffic, whichever is longer
 //! (Williams, Waterman, Patterson: "Roofline: an insightful visual performance model", CACM 2009).
 
-use super::{Compute, MAX_TIME, TOO_LONG, Timed};
+use super::{Compute, LayerTimes, MAX_TIME, TOO_LONG};
 use antiphon_base::units::Picos;
 use antiphon_model::system::Roofline;
 use antiphon_model::workload::{Passes, Work};
@@ -11,7 +11,7 @@ impl Compute for Roofline {
     /// takes as long as the forward one, which makes backward twice forward: all three are products of
     /// the same size. That holds for products without weights too (attention scores have two inputs);
     /// only a layer with neither weights nor operations, such as pooling, has no second pass.
-    fn passes(&self, work: &Work, params: u64, batch: u64) -> Timed {
+    fn passes(&self, work: &Work, params: u64, batch: u64) -> LayerTimes {
         let counts = match work {
             Work::Convolution(shape) => shape.counts(),
             Work::Counts(counts) => *counts,

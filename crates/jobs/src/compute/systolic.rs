@@ -2,14 +2,14 @@
 //! (Samajdar et al., "A systematic methodology for characterizing scalability of DNN accelerators
 //! using SCALE-Sim", ISPASS 2020). Memory is ideal. Everything is a closed form.
 
-use super::{Compute, MAX_TIME, TOO_LONG, Timed};
+use super::{Compute, LayerTimes, MAX_TIME, TOO_LONG};
 use antiphon_base::units::Picos;
 use antiphon_model::system::{Dataflow, SystolicArray};
 use antiphon_model::workload::{Convolution, Pass, Passes, Work};
 
 impl Compute for SystolicArray {
     /// A processing element takes one sample after the other, so the largest share of the batch decides.
-    fn passes(&self, work: &Work, _params: u64, batch: u64) -> Timed {
+    fn passes(&self, work: &Work, _params: u64, batch: u64) -> LayerTimes {
         let shape = match work {
             Work::Convolution(shape) => shape,
             Work::Counts(_) => return Err("has operation counts and no shape; use --compute roofline"),
@@ -17,7 +17,7 @@ impl Compute for SystolicArray {
         };
         let samples = u128::from(batch.div_ceil(u64::from(self.elements)));
         let time = |pass| {
-            let cycles = Product::of(shape, pass).cycles(self, pass).checked_mul(samples);
+            let cycles = MatrixProduct::of(shape, pass).cycles(self, pass).checked_mul(samples);
             let picos = cycles.and_then(|cycles| cycles.checked_mul(u128::from(self.clock_ps)));
             picos.filter(|&picos| picos <= u128::from(MAX_TIME)).map(|picos| picos as Picos).ok_or(TOO_LONG)
         };
@@ -40,7 +40,7 @@ impl Compute for SystolicArray {
 /// is below 2^51 (tables limit weights, elements and operations), so that products of three fit into
 /// 128 bits with room.
 #[derive(Clone, Copy)]
-struct Product {
+struct MatrixProduct {
     rows: u64,
     columns: u64,
     depth: u64,
@@ -48,26 +48,26 @@ struct Product {
     drain_depth: u64,
 }
 
-impl Product {
+impl MatrixProduct {
     /// The product of a pass, pixels by channels or filters (TTO, HPCA 2024, section VI-A). The input gradient's sums
     /// leave after one filter window: that is what the SCALE-Sim of the TTO artifact counts.
-    fn of(shape: &Convolution, pass: Pass) -> Product {
+    fn of(shape: &Convolution, pass: Pass) -> MatrixProduct {
         let (height, width) = shape.output();
         let window = shape.filter_height * shape.filter_width;
         match pass {
-            Pass::Forward => Product {
+            Pass::Forward => MatrixProduct {
                 rows: height * width,
                 columns: shape.filters,
                 depth: window * shape.channels,
                 drain_depth: window * shape.channels,
             },
-            Pass::InputGradient => Product {
+            Pass::InputGradient => MatrixProduct {
                 rows: shape.input_height * shape.input_width,
                 columns: shape.channels,
                 depth: window * shape.filters,
                 drain_depth: window,
             },
-            Pass::WeightGradient => Product {
+            Pass::WeightGradient => MatrixProduct {
                 rows: window * shape.channels,
                 columns: shape.filters,
                 depth: height * width,
@@ -77,10 +77,10 @@ impl Product {
     }
 }
 
-impl Product {
+impl MatrixProduct {
     /// Cycles on one processing element.
     fn cycles(self, array: &SystolicArray, pass: Pass) -> u128 {
-        let Product { rows, columns, depth, .. } = self;
+        let MatrixProduct { rows, columns, depth, .. } = self;
         match array.dataflow {
             Dataflow::OutputStationary => self.operands_in(array).max(self.sums_out(array, pass)),
             Dataflow::WeightStationary => stationary(array, depth, columns, rows),
@@ -91,7 +91,7 @@ impl Product {
     /// Output stationary: the cycle in which the last operand enters the array. Folds follow each other
     /// without a gap, so only the skew of the last ones adds to `folds * depth`.
     fn operands_in(self, array: &SystolicArray) -> u128 {
-        let Product { rows, columns, depth, .. } = self;
+        let MatrixProduct { rows, columns, depth, .. } = self;
         let (array_rows, array_columns) = (u64::from(array.rows), u64::from(array.columns));
         let (row_folds, column_folds) = (rows.div_ceil(array_rows), columns.div_ceil(array_columns));
         let stream = u128::from(row_folds) * u128::from(column_folds) * u128::from(depth);
@@ -104,7 +104,7 @@ impl Product {
     /// after `depth` cycles, or after the array's rows if these take longer to leave; column folds as
     /// soon as the sums of the one before are out.
     fn sums_out(self, array: &SystolicArray, pass: Pass) -> u128 {
-        let Product { rows, columns, drain_depth: depth, .. } = self;
+        let MatrixProduct { rows, columns, drain_depth: depth, .. } = self;
         let (array_rows, array_columns) = (u64::from(array.rows), u64::from(array.columns));
         let (row_folds, column_folds) = (rows.div_ceil(array_rows), columns.div_ceil(array_columns));
         let last_rows = rows - (row_folds - 1) * array_rows;
@@ -159,7 +159,7 @@ mod tests {
 
     /// The folds of an output-stationary product one after the other, as the SCALE-Sim of the TTO artifact goes through
     /// them.
-    fn sums_out_by_folds(array: &SystolicArray, pass: Pass, product: Product) -> u128 {
+    fn sums_out_by_folds(array: &SystolicArray, pass: Pass, product: MatrixProduct) -> u128 {
         let (array_rows, array_columns) = (i128::from(array.rows), i128::from(array.columns));
         let (rows, columns, depth) =
             (i128::from(product.rows), i128::from(product.columns), i128::from(product.drain_depth));
@@ -185,7 +185,7 @@ mod tests {
         fn the_closed_form_is_the_sum_over_folds(shape in shape(), rows in 1..20u32, columns in 1..20u32) {
             let array = array(rows, columns, Dataflow::OutputStationary);
             for pass in Pass::ALL {
-                let product = Product::of(&shape, pass);
+                let product = MatrixProduct::of(&shape, pass);
                 prop_assert_eq!(product.sums_out(&array, pass), sums_out_by_folds(&array, pass, product));
             }
         }
@@ -196,7 +196,7 @@ mod tests {
             for (_, dataflow) in Dataflow::ALL.iter().copied() {
                 let array = array(rows, columns, dataflow);
                 for pass in Pass::ALL {
-                    let product = Product::of(&shape, pass);
+                    let product = MatrixProduct::of(&shape, pass);
                     let macs = u128::from(product.rows * product.columns * product.depth);
                     prop_assert!(product.cycles(&array, pass) * u128::from(rows * columns) >= macs);
                 }

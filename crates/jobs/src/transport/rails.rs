@@ -10,9 +10,9 @@ use antiphon_model::fabric::Dimension;
 use antiphon_model::system::{Endpoint, System};
 use antiphon_model::topology::Topology;
 use antiphon_sim::Order;
-use antiphon_sim::rails::orders::{Plan, Stage};
+use antiphon_sim::rails::orders::{RailsPlan, Stage};
 use antiphon_sim::rails::stage_endpoint::{RailsEndpoint, RailsGroup};
-use antiphon_sim::rails::stage_loop::{Service, StageLoop, StageSpan, Step, spread};
+use antiphon_sim::rails::stage_loop::{StageLoop, StageService, StageSpan, Step, spread};
 use antiphon_sim::rails::{QueuePolicy, Scheduler, check_steps, chunks_of, dynamic_energy};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -81,7 +81,7 @@ pub struct OnRails {
     submitted: u32,
     servers: Vec<ServerTimes>,
     /// Plans of exchanges, on their groups' dimensions.
-    plans: Vec<(Topology, Plan)>,
+    plans: Vec<(Topology, RailsPlan)>,
     npus: u64,
 }
 
@@ -114,7 +114,7 @@ impl OnRails {
     /// with its last chunk in order.
     ///
     /// # Errors
-    /// As [`Plan::uniform`], [`check_steps`] and [`RailsEndpoint::new`]; [`Code::NotApplicable`] for messages and barriers.
+    /// As [`RailsPlan::uniform`], [`check_steps`] and [`RailsEndpoint::new`]; [`Code::NotApplicable`] for messages and barriers.
     pub fn new(
         topology: &Topology,
         groups: &[RailsGroup],
@@ -151,7 +151,7 @@ impl OnRails {
     /// # Errors
     /// As [`dynamic_energy`].
     pub fn energies(&self, system: &System) -> Result<Vec<Energy>> {
-        let of = |(topology, plan): &(Topology, Plan)| {
+        let of = |(topology, plan): &(Topology, RailsPlan)| {
             let one = dynamic_energy(topology, plan, system)?;
             Ok(one.times((self.npus / topology.npus()).into()))
         };
@@ -181,7 +181,7 @@ impl OnRails {
 }
 
 /// A plan, and the group of NPUs that it is for.
-type Planned<'g> = (&'g RailsGroup, Plan);
+type Planned<'g> = (&'g RailsGroup, RailsPlan);
 
 /// Different exchanges as plans with orders, each on its group; and which of them each exchange has.
 fn scheduled<'g>(
@@ -202,7 +202,7 @@ fn scheduled<'g>(
             Entry::Vacant(new) => {
                 let group = &groups[number as usize];
                 let chunks = how.chunks.map_or_else(|| chunks_of(&how.endpoint, bytes), Ok)?;
-                let mut plan = Plan::uniform(&group.topology, kind, bytes, chunks, how.offload)?;
+                let mut plan = RailsPlan::uniform(&group.topology, kind, bytes, chunks, how.offload)?;
                 scheduler.schedule(&group.topology, &mut plan);
                 plans.push((group, plan));
                 *new.insert(plans.len() - 1)
@@ -224,7 +224,7 @@ fn served(
         let whole = |(group, plan): &Planned| {
             let step = |(number, stage): (usize, Stage)| {
                 let dimension = group.numbers[usize::from(stage.dimension)];
-                Step::Serve(Service::of(number, Stage { dimension, ..stage }))
+                Step::Serve(StageService::of(number, Stage { dimension, ..stage }))
             };
             let of = |order| plan.stages(&group.topology, order).enumerate().map(step).collect();
             Rc::new(plan.orders.iter().map(of).collect::<ChunkSteps>())
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn one_exchange_takes_as_long_as_alone() {
         let timed = iteration(&[layer(1000, 100_000_000), layer(1000, 50_000_000)], Overlap::None);
-        let mut plan = Plan::uniform(&topology(), Kind::AllReduce, 150_000_000, 64, false).unwrap();
+        let mut plan = RailsPlan::uniform(&topology(), Kind::AllReduce, 150_000_000, 64, false).unwrap();
         Themis::default().schedule(&topology(), &mut plan);
         assert_eq!(timed.time_ps, 6000 + run_alone(&topology(), &plan, QueuePolicy::Smallest, 1).time_ps);
         assert_eq!(timed.exposed_data_ps(), timed.time_ps - 6000);

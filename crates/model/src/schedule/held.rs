@@ -17,7 +17,7 @@ pub type Moment = (u32, u32, TransferId);
 
 /// What happens to a transfer of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
+pub struct ListTurn {
     /// Its place in the list.
     pub at: u32,
     /// Whether it is read.
@@ -58,8 +58,8 @@ impl Held {
     }
 
     /// The turns of transfers in schedule order: what is held is applied right behind what it waits for.
-    pub fn turns(&self, list: &[TransferId]) -> Vec<Turn> {
-        let whole = |at: u32| Turn { at, reads: true, applies: true };
+    pub fn turns(&self, list: &[TransferId]) -> Vec<ListTurn> {
+        let whole = |at: u32| ListTurn { at, reads: true, applies: true };
         if self.is_empty() {
             return (0..list.len() as u32).map(whole).collect();
         }
@@ -67,17 +67,17 @@ impl Held {
         for (at, id) in (0..).zip(list) {
             while let Some(&(_, first)) = waiting.first().filter(|&&(until, _)| until < self.turns[*id as usize]) {
                 waiting.pop_first();
-                turns.push(Turn { at: first, reads: false, applies: true });
+                turns.push(ListTurn { at: first, reads: false, applies: true });
             }
             match self.until.get(id) {
                 Some(&until) => {
                     waiting.insert((until, at));
-                    turns.push(Turn { at, reads: true, applies: false });
+                    turns.push(ListTurn { at, reads: true, applies: false });
                 }
                 None => turns.push(whole(at)),
             }
         }
-        turns.extend(waiting.into_iter().map(|(_, at)| Turn { at, reads: false, applies: true }));
+        turns.extend(waiting.into_iter().map(|(_, at)| ListTurn { at, reads: false, applies: true }));
         turns
     }
 }

@@ -22,7 +22,7 @@ mod transfer;
 pub use builder::Builder;
 pub use certificate::Certificate;
 pub use channels::Channels;
-pub use held::{Held, Turn};
+pub use held::{Held, ListTurn};
 pub use json::Withdrawn;
 pub use program::{Action, Instruction, Program, RankProgram, Stream};
 pub use stats::{PhaseSteps, Stats};

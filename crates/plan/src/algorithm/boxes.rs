@@ -24,11 +24,11 @@ pub struct Boxes {
     ranks: Vec<Vec<u32>>,
     /// Places from which ways lead to the next box that need not share links.
     ways: Vec<usize>,
-    inside: Inside,
+    inside: BoxShape,
 }
 
 /// How the ranks of a box are joined.
-enum Inside {
+enum BoxShape {
     /// Every two by a link.
     Links,
     /// Every two through switches.
@@ -67,11 +67,11 @@ impl Boxes {
         let inside = if all().any(|near| near.len() + 1 < size) {
             let first = ranks[0].iter().map(|&rank| near[rank as usize].iter().map(|&to| place[to as usize]).collect());
             let cycle = among(&first.collect(), true, false).unwrap_or_else(|_| (0..size as u32).collect());
-            Inside::Cycle(cycle.into_iter().map(|place| place as usize).collect())
+            BoxShape::Cycle(cycle.into_iter().map(|place| place as usize).collect())
         } else if ranks[0].iter().all(|&rank| ranks[0].iter().all(|&to| rank == to || joined(rank, to))) {
-            Inside::Links
+            BoxShape::Links
         } else {
-            Inside::Switches
+            BoxShape::Switches
         };
         let ways = ways(request, &ranks[0], &ranks[1]);
         Some(Boxes { ranks, ways, inside })
@@ -103,10 +103,10 @@ impl Boxes {
         let mut enter = entry;
         for (at, ranks) in self.ranks.iter().enumerate() {
             let places = match &self.inside {
-                Inside::Links if size.is_multiple_of(if boxes % 2 == 0 { 2 } else { 4 }) => {
+                BoxShape::Links if size.is_multiple_of(if boxes % 2 == 0 { 2 } else { 4 }) => {
                     zigzag(at, boxes, size, enter)
                 }
-                Inside::Cycle(cycle) => along(cycle, at, entry, enter, None),
+                BoxShape::Cycle(cycle) => along(cycle, at, entry, enter, None),
                 _ => along(&(0..size).collect::<Vec<_>>(), at, entry, enter, Some(boxes)),
             };
             enter = places[size - 1];

@@ -11,7 +11,7 @@
 //! overlapping reduction and broadcast C-Cube's.
 
 use super::estimate::flit_times_of_ranks;
-use super::tree::{self, Planter, Priority, Table, Tree, Work};
+use super::tree::{self, Planter, Priority, Table, Tree, TreeWork};
 use super::{Algorithm, Info, Placed, Request};
 use antiphon_base::error::Result;
 use antiphon_base::units::Rate;
@@ -51,16 +51,16 @@ impl Algorithm for Combs {
         }
         let tables = tree::prefixes(planted.len()).map(|count| match packing.square_mesh() {
             Some(n) if alike && count == combs.len() => closed_form(request.fabric, n, &places, &combs, &planted),
-            _ => Table::listed(&planted[..count], widths.clone(), Priority::Farthest, Work::Overlapped),
+            _ => Table::listed(&planted[..count], widths.clone(), Priority::Farthest, TreeWork::Overlapped),
         });
         tree::stream(request, tables)
     }
 }
 
 /// A request's product, if it has no switches, its packing, and combs on its links.
-fn planted<'a>(request: &Request<'a>) -> Option<(Placed<'a>, Packing, Vec<Comb>, Vec<Tree>)> {
+fn planted<'a>(request: &Request<'a>) -> Option<(Placed<'a>, CombProduct, Vec<Comb>, Vec<Tree>)> {
     let placed = request.product().filter(|placed| placed.product.is_direct())?;
-    let packing = Packing::new(placed.product, request.system.link_rate);
+    let packing = CombProduct::new(placed.product, request.system.link_rate);
     let combs = packing.combs(tree::most(request));
     let mut planter = Planter::new(request.fabric, request.system);
     let trees = planter.plant_all(combs.iter().map(|comb| placed.by_rank(&packing.parents(comb))));
@@ -81,7 +81,7 @@ struct Comb {
 }
 
 /// A product without dimensions of extent 1, whose neighbours are joined by links of their own.
-struct Packing {
+struct CombProduct {
     product: Product,
     /// Rate of a link of each dimension, as whole numbers without common factor.
     rates: Vec<u128>,
@@ -94,8 +94,8 @@ const FASTEST: u128 = 1 << 26;
 /// Most parts by which shares of orders are approached.
 const MOST_PARTS: u64 = 32;
 
-impl Packing {
-    fn new(product: &Product, system_rate: Rate) -> Packing {
+impl CombProduct {
+    fn new(product: &Product, system_rate: Rate) -> CombProduct {
         let product = product.without_ones();
         let rate = |along: &Dimension| u128::from(along.link_rate().unwrap_or(system_rate).0);
         let rates: Vec<u128> = product.dimensions.iter().map(rate).collect();
@@ -103,7 +103,7 @@ impl Packing {
             (rates.iter().copied().fold(0, num_integer::gcd), rates.iter().copied().min().unwrap_or(1));
         let unit = common.max(slowest / FINEST);
         let rates = rates.iter().map(|rate| ((rate + unit / 2) / unit).min(FASTEST)).collect();
-        Packing { product, rates }
+        CombProduct { product, rates }
     }
 
     fn extents(&self) -> &[u32] {
@@ -285,9 +285,9 @@ mod tests {
         "hypercube:4",
     ];
 
-    fn packing(spec: &str) -> (Fabric, Packing) {
+    fn packing(spec: &str) -> (Fabric, CombProduct) {
         let fabric = Fabric::parse(spec).unwrap();
-        let packing = Packing::new(fabric.product().unwrap(), Rate::gb_per_s(25));
+        let packing = CombProduct::new(fabric.product().unwrap(), Rate::gb_per_s(25));
         (fabric, packing)
     }
 
@@ -303,7 +303,7 @@ mod tests {
     ];
 
     /// How many trees use every link; each is a spanning tree.
-    fn loads(fabric: &Fabric, packing: &Packing, combs: &[Comb]) -> Vec<usize> {
+    fn loads(fabric: &Fabric, packing: &CombProduct, combs: &[Comb]) -> Vec<usize> {
         let mut trees = vec![0; fabric.links.len()];
         for comb in combs {
             let parents = packing.parents(comb);

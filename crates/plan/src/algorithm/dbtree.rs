@@ -4,7 +4,7 @@
 //! Sanders, Speck and Traeff, 2009; NCCL's trees as in the TTO artifact (HPCA 2024).
 
 use super::boxes::{Boxes, CHANNELS};
-use super::tree::{Demand, Table, Tree, Work, spread};
+use super::tree::{Demand, Table, Tree, TreeWork, spread};
 use super::{Algorithm, Info, Request};
 use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Derived, Opt};
@@ -124,7 +124,7 @@ impl Algorithm for DbTree {
         // The broadcast is the reduction backwards.
         let last = slots.iter().flatten().map(|slots| slots[0]).max().unwrap_or(0);
         slots.iter_mut().flatten().for_each(|slots| slots[1] = last - slots[0]);
-        let table = Table::new(request.fabric, &trees, slots, 2, Work::Phases);
+        let table = Table::new(request.fabric, &trees, slots, 2, TreeWork::Phases);
         table.lanes(&mut builder, |_| request.wire_bytes(request.bytes.div_ceil(parts)), chunks);
         builder.phase("reduce-scatter", false);
         table.send(&mut builder, &[Op::Reduce])?;

@@ -4,8 +4,8 @@
 //! [`antiphon_sim::cost`].
 
 use super::Request;
-use super::tree::{Message, Table, Tree, Work};
-use crate::closed_form::{Pipeline, Step};
+use super::tree::{Message, Table, Tree, TreeWork};
+use crate::closed_form::{Pipeline, StepCost};
 use antiphon_base::units::{Bytes, Picos, Rate};
 use antiphon_model::fabric::{Link, LinkId, NodeId};
 use antiphon_model::schedule::{Op, Pacing};
@@ -31,7 +31,7 @@ pub(super) fn flit_times_of_ranks(request: &Request) -> Vec<Picos> {
 const MOST_HOPS: usize = 1 << 20;
 
 /// The way of a piece over an edge, in every round.
-struct Hop {
+struct EdgeHop {
     link: LinkId,
     /// Where the sender and the receiver are among all ranks of all trees.
     from: u32,
@@ -57,7 +57,7 @@ pub(super) struct Recurrence<'a> {
     request: &'a Request<'a>,
     table: &'a Table<'a>,
     /// By slot, modulo the period.
-    hops: Vec<Vec<Hop>>,
+    hops: Vec<Vec<EdgeHop>>,
     last: u32,
     /// Flit times of the pieces of a round on the busiest link.
     busiest: u128,
@@ -75,14 +75,14 @@ impl<'a> Recurrence<'a> {
     /// If an edge of a tree is not on a single link.
     pub fn new(request: &'a Request, table: &'a Table) -> Self {
         let flit_times = flit_times(request);
-        let mut hops: Vec<Vec<Hop>> = (0..table.period).map(|_| Vec::new()).collect();
+        let mut hops: Vec<Vec<EdgeHop>> = (0..table.period).map(|_| Vec::new()).collect();
         let mut busy = vec![0u128; flit_times.len()];
         let mut sent = vec![[0; 2]; request.fabric.ranks()];
         for Message { tree, op, from, to, route, slot, .. } in table.messages(&[Op::Reduce, Op::Copy]) {
             let first = tree as u32 * request.ranks();
             let adds = (op == Op::Reduce).then_some(to);
             let [link] = *route else { panic!("an edge of {} links", route.len()) };
-            let hop = Hop { link, from: first + from, to: first + to, adds, later: slot / table.period };
+            let hop = EdgeHop { link, from: first + from, to: first + to, adds, later: slot / table.period };
             hops[(slot % table.period) as usize].push(hop);
             busy[link as usize] += u128::from(flit_times[link as usize]);
             sent[from as usize][usize::from(adds.is_none())] += 1;
@@ -236,7 +236,7 @@ impl<'a> Recurrence<'a> {
 }
 
 /// Time of a table in steps that are all as long as that of its slowest message (C-Cube, sections II-C and III-C).
-pub(super) struct Steps<'a> {
+pub(super) struct StepEstimate<'a> {
     request: &'a Request<'a>,
     /// Each of another cost, and how many are like it.
     routes: Vec<(&'a [LinkId], u64)>,
@@ -259,7 +259,7 @@ struct ChunkCost {
     way_ps: Picos,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> StepEstimate<'a> {
     /// O(messages).
     pub fn new(request: &'a Request<'a>, table: &Table<'a>, pacing: Pacing) -> Self {
         let (costs, fabric) = (request.costs(), request.fabric);
@@ -272,10 +272,10 @@ impl<'a> Steps<'a> {
         }
         let children = |tree: &Tree| (0..request.ranks()).map(|rank| tree.children(rank).len()).max().unwrap_or(0);
         let most = table.trees.iter().map(children).max().unwrap_or(0) as u64;
-        let phases = if table.work == Work::Phases { 2 } else { 1 };
+        let phases = if table.work == TreeWork::Phases { 2 } else { 1 };
         let pipeline = Pipeline { first: table.last().into(), stride: phases * u64::from(table.period) };
         let routes = routes.into_values().collect();
-        Steps { request, routes, most, pipeline, pacing, period: table.period }
+        StepEstimate { request, routes, most, pipeline, pacing, period: table.period }
     }
 
     /// Whether links send on while what they have sent is on its way. Links with messages of several edges wait for them in
@@ -313,7 +313,7 @@ impl<'a> Steps<'a> {
         let next = |_| {
             let ChunkCost { each_ps, way_ps, .. } = self.cost(chunk);
             let rate = u128::from(chunk) * 1_000_000_000_000 / u128::from(each_ps.max(1));
-            let step = Step { latency_ps: way_ps, rate: Rate(rate.clamp(1, u64::MAX.into()) as u64) };
+            let step = StepCost { latency_ps: way_ps, rate: Rate(rate.clamp(1, u64::MAX.into()) as u64) };
             chunk = bytes.div_ceil(match self.streams() {
                 true => self.pipeline.streamed_chunks(step, bytes, payload),
                 false => self.pipeline.best_chunks(step, bytes),
@@ -345,7 +345,7 @@ impl<'a> Steps<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::packing::Graph;
+    use crate::algorithm::packing::PackingGraph;
     use crate::algorithm::tree::{Planter, Priority, widths};
     use crate::algorithm::{Collective, Fabric, Kind, Options};
     use antiphon_base::watch::Watch;
@@ -363,7 +363,7 @@ mod tests {
             let fabric = Fabric::parse(spec).unwrap();
             for system in ["generic", "tto"].map(|name| System::preset(name).unwrap()) {
                 let edges = symmetric_edges(&fabric, &system).unwrap();
-                let graph = Graph::new(fabric.ranks(), edges.iter().map(|edge| (edge.0, edge.1)));
+                let graph = PackingGraph::new(fabric.ranks(), edges.iter().map(|edge| (edge.0, edge.1)));
                 let packing = graph.pack(&vec![1; edges.len()], count, graph.centre()).unwrap();
                 let trees = Planter::new(&fabric, &system).plant_all(packing);
                 let request = Request {
@@ -376,7 +376,8 @@ mod tests {
                     options: Options::parse("test", "", &[]).unwrap(),
                     watch: Watch::default(),
                 };
-                let table = Table::listed(&trees, widths(&flit_times(&request)), Priority::Farthest, Work::Overlapped);
+                let table =
+                    Table::listed(&trees, widths(&flit_times(&request)), Priority::Farthest, TreeWork::Overlapped);
                 let estimate = Recurrence::new(&request, &table);
                 for rounds in [1, 4, 100] {
                     let mut builder = request.builder();

@@ -6,8 +6,8 @@
 //! soon through, so that several packings are weighed against each other.
 
 use super::estimate::flit_times_of_ranks;
-use super::packing::Graph;
-use super::tree::{self, Planter, Priority, Table, Tree, Work};
+use super::packing::PackingGraph;
+use super::tree::{self, Planter, Priority, Table, Tree, TreeWork};
 use super::{Algorithm, Info, Request};
 use antiphon_base::error::Result;
 use antiphon_bound::{RankEdge, edges_both_ways, strength_of};
@@ -40,7 +40,7 @@ impl Algorithm for Forest {
         let planted = trees(request)?;
         let widths = tree::widths(&flit_times_of_ranks(request));
         let tables =
-            planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, Work::Overlapped));
+            planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, TreeWork::Overlapped));
         tree::stream(request, tables)
     }
 }
@@ -51,7 +51,7 @@ impl Algorithm for Forest {
 /// [`antiphon_base::error::Code::NotApplicable`] if links both ways do not join all ranks, or there are too many.
 pub(super) fn trees(request: &Request) -> Result<Vec<Vec<Tree>>> {
     let (edges, links) = edges_both_ways(request.fabric, request.system);
-    if !Graph::new(request.fabric.ranks(), edges.iter().map(|&(a, b, _)| (a, b))).is_connected() {
+    if !PackingGraph::new(request.fabric.ranks(), edges.iter().map(|&(a, b, _)| (a, b))).is_connected() {
         return request
             .refuse("it needs ranks that links join both ways, without switches and nodes that only forward");
     }
@@ -69,7 +69,7 @@ type Parents = Vec<Option<u32>>;
 /// A lowest tree, then packings of more and more trees that load the links more and more evenly: the last
 /// one exactly, unless it would have more than `most` or [`MOST_TREES`] trees, or [`MOST_EDGES`] edges.
 fn packings(ranks: usize, edges: &[RankEdge], links: &[[Vec<u128>; 2]], most: usize) -> Vec<Vec<Parents>> {
-    let graph = Graph::new(ranks, edges.iter().map(|&(a, b, _)| (a, b)));
+    let graph = PackingGraph::new(ranks, edges.iter().map(|&(a, b, _)| (a, b)));
     let centre = graph.centre();
     let fastest = links.iter().flatten().flatten().copied().max().unwrap_or(1);
     let strength = strength_of(ranks, edges);
@@ -181,7 +181,7 @@ mod tests {
         let mut loads = vec![0; fabric.links.len()];
         trees.iter().flat_map(Tree::routes).flatten().for_each(|&link| loads[link as usize] += 1);
         assert_eq!((trees.len(), loads.iter().max()), (24, Some(&7)));
-        let table = Table::listed(&trees, vec![1; loads.len()], Priority::Farthest, Work::Overlapped);
+        let table = Table::listed(&trees, vec![1; loads.len()], Priority::Farthest, TreeWork::Overlapped);
         assert_eq!(table.period, 7);
         table.assert_free();
     }
@@ -217,7 +217,7 @@ mod tests {
         for packing in packings(9, &edges, &links, usize::MAX) {
             let mut planter = Planter::new(&fabric, &system);
             let trees = planter.plant_all(&packing);
-            Table::listed(&trees, tree::widths(&flit_times), Priority::Farthest, Work::Overlapped).assert_free();
+            Table::listed(&trees, tree::widths(&flit_times), Priority::Farthest, TreeWork::Overlapped).assert_free();
         }
     }
 }

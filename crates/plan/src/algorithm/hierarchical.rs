@@ -11,8 +11,8 @@ use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::DimensionShape;
 use antiphon_model::schedule::Schedule;
-use antiphon_sim::rails::scheduler::{STAGES, Search, Themis};
-use antiphon_sim::rails::{Expansion, Plan, Policy, RailsTimes, estimate, lower_watched, run};
+use antiphon_sim::rails::scheduler::{OrderSearch, STAGES, Themis};
+use antiphon_sim::rails::{Expansion, Policy, RailsPlan, RailsTimes, estimate, lower_watched, run};
 
 /// See the module.
 pub struct Hierarchical;
@@ -58,7 +58,7 @@ const WORTH: f64 = 0.01;
 
 /// A plan, and what it is estimated to take in messages.
 struct Candidate {
-    plan: Plan,
+    plan: RailsPlan,
     timed: RailsTimes,
     slices: u32,
     time_ps: Picos,
@@ -127,8 +127,8 @@ fn better(
     best: &mut Option<Candidate>,
 ) -> Result<()> {
     let topology = &expansion.topology;
-    let mut plan = Plan::uniform(topology, request.collective.kind, request.bytes, chunks, false)?;
-    let search = Search { stages, ..Search::default() };
+    let mut plan = RailsPlan::uniform(topology, request.collective.kind, request.bytes, chunks, false)?;
+    let search = OrderSearch { stages, ..OrderSearch::default() };
     let queue = match policy {
         Policy::Search => search.best(topology, &mut plan),
         _ => {

@@ -167,7 +167,7 @@ pub const ALL: [&dyn Algorithm; 17] = [
     &hierarchical::Hierarchical,
     &direct::Direct,
     &bruck::Bruck,
-    &exchange::Exchange,
+    &exchange::ExchangeAlgorithm,
 ];
 
 /// What a schedule is wanted for.

@@ -81,7 +81,7 @@ impl Rings {
         if request.scatters() {
             for level in levels.clone() {
                 builder.phase(&format!("reduce-scatter {}", level + 1), false);
-                let mut ways: Vec<Way> = rings.of(level).flat_map(Ring::ways).collect();
+                let mut ways: Vec<Way> = rings.of(level).flat_map(LevelRing::ways).collect();
                 ways.iter_mut().for_each(|way| way.path.reverse());
                 path::reduce_along(&mut builder, &ways, 0)?;
             }
@@ -89,7 +89,7 @@ impl Rings {
         if request.gathers() {
             for level in levels.rev() {
                 builder.phase(&format!("all-gather {}", level + 1), false);
-                let ways: Vec<Way> = rings.of(level).flat_map(Ring::ways).collect();
+                let ways: Vec<Way> = rings.of(level).flat_map(LevelRing::ways).collect();
                 path::copy_along(&mut builder, &ways, 0)?;
             }
         }
@@ -148,7 +148,7 @@ struct Rings {
 }
 
 /// A ring of some level.
-struct Ring {
+struct LevelRing {
     ranks: Vec<u32>,
     /// The first lane of those that go around.
     first: u32,
@@ -156,7 +156,7 @@ struct Ring {
     lanes: u32,
 }
 
-impl Ring {
+impl LevelRing {
     /// The way around from every slot, with the lanes that stay with the rank there.
     fn ways(self) -> impl Iterator<Item = Way> {
         (0..self.ranks.len()).map(move |slot| {
@@ -194,21 +194,21 @@ impl Rings {
     }
 
     /// The rings of a level.
-    fn of(&self, level: usize) -> impl Iterator<Item = Ring> {
+    fn of(&self, level: usize) -> impl Iterator<Item = LevelRing> {
         let size = self.sizes[level];
         let groups: u32 = self.sizes[..level].iter().product();
         let lanes = self.ranks.len() as u32 / (groups * size);
         (0..groups).flat_map(move |group| (0..lanes).map(move |lane| (group * size * lanes, lane))).map(
             move |(first, lane)| {
                 let ranks = (0..size).map(|slot| self.ranks[(first + slot * lanes + lane) as usize]).collect();
-                Ring { ranks, first, lanes }
+                LevelRing { ranks, first, lanes }
             },
         )
     }
 
     /// The edges of a level.
     fn edges(&self, level: usize) -> impl Iterator<Item = (u32, u32)> {
-        self.of(level).flat_map(|Ring { ranks, .. }| {
+        self.of(level).flat_map(|LevelRing { ranks, .. }| {
             (0..ranks.len()).map(move |slot| (ranks[slot], ranks[(slot + 1) % ranks.len()]))
         })
     }

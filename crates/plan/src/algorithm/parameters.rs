@@ -3,8 +3,8 @@
 //! The parameters are those that [`System::parameters`] lists, so a new one is tested without being named here.
 
 use super::estimate::Recurrence;
-use super::packing::Graph;
-use super::tree::{self, Planter, Priority, Table, Timetable, Work, widths};
+use super::packing::PackingGraph;
+use super::tree::{self, Planter, Priority, Table, Timetable, TreeWork, widths};
 use super::{
     Collective, Fabric, Kind, Options, Request, Schedule, System, estimate, exchange, nested_ring, overlapped_tree,
 };
@@ -58,11 +58,11 @@ const PLANNERS: [(&str, &[&str], Kind, Estimated); 5] = [
 fn recurrence(request: &Request) -> (u128, Schedule) {
     let fabric = request.fabric;
     let edges = symmetric_edges(fabric, request.system).unwrap();
-    let graph = Graph::new(fabric.ranks(), edges.iter().map(|edge| (edge.0, edge.1)));
+    let graph = PackingGraph::new(fabric.ranks(), edges.iter().map(|edge| (edge.0, edge.1)));
     let packing = graph.pack(&vec![1; edges.len()], 1, graph.centre()).unwrap();
     let trees = Planter::new(fabric, request.system).plant_all(packing);
     let widths = widths(&estimate::flit_times(request));
-    let table = Table::listed(&trees, widths, Priority::Farthest, Work::Overlapped);
+    let table = Table::listed(&trees, widths, Priority::Farthest, TreeWork::Overlapped);
     let mut builder = request.builder();
     table.lanes(&mut builder, |tree| table.piece(tree, request.bytes, 8), 8);
     table.send(&mut builder, &[Op::Reduce, Op::Copy]).unwrap();
@@ -76,7 +76,7 @@ fn timetable(request: &Request) -> (u128, Schedule) {
     let piece = part.div_ceil(8).next_multiple_of(4);
     let options = Options::parse("test", &format!("piece={piece}"), tree::OPTIONS).unwrap();
     let request = &Request { options, matrix: None, ..*request };
-    let timetable = Timetable::new(request, &trees, sizes, Work::Overlapped, false);
+    let timetable = Timetable::new(request, &trees, sizes, TreeWork::Overlapped, false);
     let time_ps = timetable.timed(part.div_ceil(piece)).time_ps;
     (time_ps, tree::stream_timed(request, &[timetable], tree::Tried::All).unwrap())
 }

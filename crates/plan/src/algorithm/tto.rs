@@ -3,7 +3,7 @@
 //! TTO paper (HPCA 2024), section V, Algorithm 2; the shape of the third tree as in the artifact.
 //! The fourth corner is excluded from training: it forwards and adds in two trees.
 
-use super::tree::{Planter, Table, Work};
+use super::tree::{Planter, Table, TreeWork};
 use super::{Algorithm, Info, Request, Scale};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{
@@ -99,7 +99,7 @@ impl Algorithm for Tto {
             let depths = tree.edges().iter().map(|&(child, _)| tree.depth(child));
             depths.map(|depth| [height - depth, depth - 1]).collect()
         });
-        let table = Table::new(request.fabric, &trees, slots.into(), 1, Work::Phases);
+        let table = Table::new(request.fabric, &trees, slots.into(), 1, TreeWork::Phases);
         table.lanes(&mut builder, |_| chunk.div_ceil(3), chunks);
         builder.phase("reduce-scatter", false);
         table.send(&mut builder, &[Op::Reduce])?;

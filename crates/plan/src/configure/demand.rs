@@ -8,13 +8,13 @@ use std::ops::Range;
 /// Most phases that are told apart; those after count with the last one.
 pub const PHASES: usize = 4;
 /// Bytes in each phase.
-pub type Bytes = [f64; PHASES];
+pub type PhaseBytes = [f64; PHASES];
 
 /// Bytes that a schedule sends from node to node in each of its phases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demands {
     /// By destination, the sources.
-    pub to: Vec<(NodeId, Vec<(NodeId, Bytes)>)>,
+    pub to: Vec<(NodeId, Vec<(NodeId, PhaseBytes)>)>,
     /// All bytes together.
     pub total: f64,
 }

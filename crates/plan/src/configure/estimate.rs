@@ -1,6 +1,6 @@
 //! What a configuration does for given messages, estimated without simulating them.
 
-use super::demand::{Bytes, Demands, PHASES};
+use super::demand::{Demands, PHASES, PhaseBytes};
 use super::room::{Obstacle, with_segment};
 use antiphon_model::fabric::NodeId;
 use antiphon_model::fabric::aries::{Aries, Configuration, Segment};
@@ -21,7 +21,7 @@ struct Out {
     to: NodeId,
     count: u8,
     /// Bytes over all of them.
-    load: Bytes,
+    load: PhaseBytes,
 }
 
 /// A configuration and where the messages go in it, each by a minimal route, ties to the neighbour with the lowest id, as
@@ -41,7 +41,7 @@ pub struct Estimate {
 
 impl Out {
     /// Bytes over each of the links.
-    fn shares(&self) -> Bytes {
+    fn shares(&self) -> PhaseBytes {
         self.load.map(|load| load / f64::from(self.count))
     }
 }
@@ -57,7 +57,7 @@ impl Estimate {
             match out[from as usize].iter_mut().find(|link| link.to == to) {
                 Some(link) => link.count += 1,
                 None => {
-                    out[from as usize].push(Out { to, count: 1, load: Bytes::default() });
+                    out[from as usize].push(Out { to, count: 1, load: PhaseBytes::default() });
                     into[to as usize].push(from);
                 }
             }
@@ -85,7 +85,7 @@ impl Estimate {
             }
         }
         let most = self.most();
-        let mut sums = Bytes::default();
+        let mut sums = PhaseBytes::default();
         for link in self.out.iter().flatten() {
             for ((sum, load), most) in sums.iter_mut().zip(link.shares()).zip(most) {
                 *sum += (load / most).powi(NORM);
@@ -96,7 +96,7 @@ impl Estimate {
     }
 
     /// The largest load of a link in each phase.
-    fn most(&self) -> Bytes {
+    fn most(&self) -> PhaseBytes {
         let mut most = [1.0f64; PHASES];
         for link in self.out.iter().flatten() {
             most.iter_mut().zip(link.shares()).for_each(|(most, load)| *most = most.max(load));
@@ -119,10 +119,10 @@ impl Estimate {
             weights.iter_mut().zip(most).for_each(|(load, most)| *load = (*load / most).powi(NORM - 1) + 0.01);
             weights
         };
-        let weights: Vec<[Bytes; 4]> = self
+        let weights: Vec<[PhaseBytes; 4]> = self
             .out
             .iter()
-            .map(|links| std::array::from_fn(|at| links.get(at).map_or(Bytes::default(), weight)))
+            .map(|links| std::array::from_fn(|at| links.get(at).map_or(PhaseBytes::default(), weight)))
             .collect();
         // By node and the row or column that it could send to.
         let [rows, columns] = aries.sizes;

@@ -28,7 +28,7 @@ use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_proof::verify;
 use antiphon_sim::Fidelity;
-use search::Search;
+use search::SetupSearch;
 use trials::{Aim, Trials};
 
 /// A fabric that can be configured, as a specification says it.
@@ -113,7 +113,7 @@ pub struct Effort {
 }
 
 /// What is to be fast.
-pub enum Work<'a> {
+pub enum ConfiguredWork<'a> {
     /// A collective, by one of these algorithms.
     Collective {
         /// What is computed.
@@ -127,39 +127,39 @@ pub enum Work<'a> {
     Schedule(&'a Schedule),
 }
 
-impl Work<'_> {
+impl ConfiguredWork<'_> {
     /// How many schedules there are to choose from.
     fn choices(&self) -> usize {
         match self {
-            Work::Collective { algorithms, .. } => algorithms.len(),
-            Work::Schedule(_) => 1,
+            ConfiguredWork::Collective { algorithms, .. } => algorithms.len(),
+            ConfiguredWork::Schedule(_) => 1,
         }
     }
 
     /// Whether the messages of a choice are planned by prices.
     fn is_planned(&self, choice: usize) -> bool {
         match self {
-            Work::Collective { algorithms, .. } => algorithm::plans(&algorithms[choice]),
-            Work::Schedule(_) => false,
+            ConfiguredWork::Collective { algorithms, .. } => algorithm::plans(&algorithms[choice]),
+            ConfiguredWork::Schedule(_) => false,
         }
     }
 
     /// One of its schedules on a fabric; `bare` without a certificate, if it had one.
     fn on(&self, fabric: &Fabric, system: &System, choice: usize, bare: bool) -> Result<Schedule> {
         match self {
-            Work::Collective { collective, bytes, algorithms } => match bare {
+            ConfiguredWork::Collective { collective, bytes, algorithms } => match bare {
                 true => algorithm::build_bare(fabric, system, *collective, *bytes, &algorithms[choice]),
                 false => algorithm::build(fabric, system, *collective, *bytes, &algorithms[choice]),
             },
-            Work::Schedule(schedule) => rerouted(schedule, fabric),
+            ConfiguredWork::Schedule(schedule) => rerouted(schedule, fabric),
         }
     }
 
     /// Its collective and size.
     fn task(&self) -> (Collective, Bytes) {
         match self {
-            Work::Collective { collective, bytes, .. } => (*collective, *bytes),
-            Work::Schedule(schedule) => (schedule.collective, schedule.bytes),
+            ConfiguredWork::Collective { collective, bytes, .. } => (*collective, *bytes),
+            ConfiguredWork::Schedule(schedule) => (schedule.collective, schedule.bytes),
         }
     }
 }
@@ -202,7 +202,7 @@ fn rerouted(schedule: &Schedule, fabric: &Fabric) -> Result<Schedule> {
 
 /// What was found.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct BestSetup {
     /// The fabric as it is configured; its name is its specification.
     pub fabric: Fabric,
     /// The schedule that is timed, proven.
@@ -230,18 +230,18 @@ pub struct Outcome {
 pub fn configure(
     fabric: &Reconfigurable,
     system: &System,
-    work: &Work,
+    work: &ConfiguredWork,
     fidelity: Fidelity,
     effort: Effort,
     progress: &mut Progress,
-) -> Result<Outcome> {
+) -> Result<BestSetup> {
     if effort.steps == 0 {
         return Err(Error::new(Code::BadSpec, "steps is 0; give at least 1"));
     }
     let (collective, bytes) = work.task();
     let bound = bound(fabric, system, collective, bytes)?;
     let aim = Aim { fabric, system, work, fidelity, effort };
-    let mut search = Search { trials: Trials::new(aim, bound.0, progress), aries: fabric.aries.clone() };
+    let mut search = SetupSearch { trials: Trials::new(aim, bound.0, progress), aries: fabric.aries.clone() };
     let ended = search.run();
     let trials = search.trials;
     let (time_ps, best) = trials.best().ok_or_else(|| trials.refusal())?;
@@ -251,7 +251,7 @@ pub fn configure(
     let fabric = fabric.configured(&best.turns, effort.switching_ps.unwrap_or(0))?;
     let schedule = work.on(&fabric, system, best.choice, false)?;
     verify(&fabric, &schedule)?;
-    Ok(Outcome { fabric, schedule, time_ps, given_ps, bound, simulated, changes, ended })
+    Ok(BestSetup { fabric, schedule, time_ps, given_ps, bound, simulated, changes, ended })
 }
 
 #[cfg(test)]
@@ -273,16 +273,24 @@ mod tests {
         Effort { method, switching_ps: None, steps }
     }
 
-    fn find(spec: &str, system: &System, work: &Work, effort: Effort) -> Result<Outcome> {
+    fn find(spec: &str, system: &System, work: &ConfiguredWork, effort: Effort) -> Result<BestSetup> {
         configure(&Reconfigurable::parse(spec)?, system, work, Fidelity::Packet, effort, &mut |_| true)
     }
 
-    fn reduced(algorithms: &[&str], bytes: Bytes, work: impl FnOnce(&Work) -> Result<Outcome>) -> Result<Outcome> {
+    fn reduced(
+        algorithms: &[&str],
+        bytes: Bytes,
+        work: impl FnOnce(&ConfiguredWork) -> Result<BestSetup>,
+    ) -> Result<BestSetup> {
         let algorithms: Vec<String> = algorithms.iter().map(ToString::to_string).collect();
-        work(&Work::Collective { collective: Collective::new(Kind::AllReduce), bytes, algorithms: &algorithms })
+        work(&ConfiguredWork::Collective {
+            collective: Collective::new(Kind::AllReduce),
+            bytes,
+            algorithms: &algorithms,
+        })
     }
 
-    fn search(spec: &str, algorithms: &[&str], bytes: Bytes, steps: u32) -> Result<Outcome> {
+    fn search(spec: &str, algorithms: &[&str], bytes: Bytes, steps: u32) -> Result<BestSetup> {
         reduced(algorithms, bytes, |work| find(spec, &aries(), work, effort(Method::Search, steps)))
     }
 
@@ -358,7 +366,7 @@ mod tests {
             (&aries(), "aries:4x4", 1.4),
             (&aries(), "aries:8x8", 1.08),
         ] {
-            let greedy = |work: &Work| find(spec, system, work, effort(Method::Greedy, 400));
+            let greedy = |work: &ConfiguredWork| find(spec, system, work, effort(Method::Greedy, 400));
             let found = reduced(&["dbtree"], 1 << 20, greedy).unwrap();
             assert_eq!((found.simulated, found.ended), (2, "greedy"));
             let speedup = found.given_ps.unwrap() as f64 / found.time_ps as f64;
@@ -373,7 +381,8 @@ mod tests {
             build(&Fabric::parse(mesh).unwrap(), &aries(), collective, 1 << 18, "dbtree").unwrap()
         };
         let schedule = of("mesh:4x4");
-        let search = |schedule| find("aries:4x4", &aries(), &Work::Schedule(schedule), effort(Method::Search, 100));
+        let search =
+            |schedule| find("aries:4x4", &aries(), &ConfiguredWork::Schedule(schedule), effort(Method::Search, 100));
         let found = search(&schedule).unwrap();
         let ends = |schedule: &Schedule| schedule.transfers.iter().map(|t| (t.from, t.to)).collect::<Vec<_>>();
         assert_eq!(ends(&found.schedule), ends(&schedule));
@@ -398,7 +407,7 @@ mod tests {
     fn changes_are_kept(spec: &str) {
         let with = |switching_ps| {
             let effort = Effort { switching_ps, ..effort(Method::Search, 400) };
-            let search = |work: &Work| find(spec, &aries(), work, effort);
+            let search = |work: &ConfiguredWork| find(spec, &aries(), work, effort);
             reduced(&["multitree:concentration=2x2"], 1 << 20, search).unwrap()
         };
         let (none, soon, late) = (with(None), with(Some(50_000)), with(Some(1_000_000_000)));
@@ -452,7 +461,7 @@ mod tests {
             let effort = Effort { switching_ps, ..effort(Method::Search, 60) };
             let spec = format!("aries:{}x{}:wires={wires}:ports={ports}", sizes[0], sizes[1]);
             let algorithms = [algorithm.to_string()];
-            let work = Work::Collective { collective: Collective::new(kind), bytes, algorithms: &algorithms };
+            let work = ConfiguredWork::Collective { collective: Collective::new(kind), bytes, algorithms: &algorithms };
             let search = || find(&spec, &aries(), &work, effort);
             if let Ok(found) = search() {
                 verify(&found.fabric, &found.schedule).unwrap();
@@ -498,7 +507,7 @@ mod tests {
             }
             let schedule = builder.finish().unwrap();
             verify(&fabric.mesh, &schedule).unwrap();
-            let work = Work::Schedule(&schedule);
+            let work = ConfiguredWork::Schedule(&schedule);
             let effort = Effort { switching_ps, ..effort(method, 50) };
             let found = configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true).unwrap();
             prop_assert!(verify(&found.fabric, &found.schedule).unwrap().complete);

@@ -8,12 +8,12 @@ use super::anneal::{anneal, descend};
 use super::cores::on_cores;
 use super::estimate::Estimate;
 use super::greedy::greedy;
-use super::trials::{ALL, BATCH, End, Phases, Setup, Trials};
+use super::trials::{ALL, BATCH, Phases, SearchEnd, Setup, Trials};
 use antiphon_model::fabric::aries::{Aries, Configuration, MAX_CONFIGURATIONS, Segment};
 use std::collections::HashSet;
 use std::slice::from_ref;
 
-type Result<T = ()> = std::result::Result<T, End>;
+type SearchResult<T = ()> = std::result::Result<T, SearchEnd>;
 
 /// How many of what the estimate finds are simulated.
 const WAYPOINTS: usize = 12;
@@ -33,12 +33,12 @@ const FEW: usize = 36;
 const CHOSEN: usize = 3;
 
 /// A search, with the wires that it may take.
-pub struct Search<'a, 'p> {
+pub struct SetupSearch<'a, 'p> {
     pub trials: Trials<'a, 'p>,
     pub aries: Aries,
 }
 
-impl Search<'_, '_> {
+impl SetupSearch<'_, '_> {
     /// Searches until the bound is reached, nothing better is near, or the steps are used up; why it ended: at `rates` where
     /// near the best only what lowers the bound by rates was planned.
     pub fn run(&mut self) -> &'static str {
@@ -52,7 +52,7 @@ impl Search<'_, '_> {
             // What is best on fewer wires is one to start from on more.
             let best = self.trials.best().map(|best| best.0);
             on_fewer.into_values().for_each(|(time, setup)| self.trials.offer(time, &setup));
-            if matches!(outcome, Err(End::Bound)) {
+            if matches!(outcome, Err(SearchEnd::Bound)) {
                 break;
             }
             if self.trials.best().map(|best| best.0) != best {
@@ -65,13 +65,13 @@ impl Search<'_, '_> {
                 Some((_, best)) if self.trials.planned.contains_key(&best.choice) => "rates",
                 _ => "no-better",
             },
-            Err(End::Bound) => "bound",
-            Err(End::Steps) => "steps",
+            Err(SearchEnd::Bound) => "bound",
+            Err(SearchEnd::Steps) => "steps",
         }
     }
 
     /// Starts, then moves, then changes between phases, if there may be some.
-    fn search(&mut self, is_greedy: bool) -> Result {
+    fn search(&mut self, is_greedy: bool) -> SearchResult {
         self.start(is_greedy)?;
         if !is_greedy {
             self.go_on()?;
@@ -82,7 +82,7 @@ impl Search<'_, '_> {
 
     /// Simulates what is given, the mesh and the torus, and the paper's segments for what does best there; then, unless that is all,
     /// what the estimate makes of them.
-    fn start(&mut self, is_greedy: bool) -> Result {
+    fn start(&mut self, is_greedy: bool) -> SearchResult {
         let (given, plain) = (self.trials.aim.fabric.given.clone(), Configuration::default());
         let mut seeds = vec![given.clone()];
         if !is_greedy {
@@ -119,15 +119,15 @@ impl Search<'_, '_> {
     }
 
     /// Simulates segments for the shortest messages beside those of a setup.
-    fn shape(&mut self, base: &Setup) -> Result {
+    fn shape(&mut self, base: &Setup) -> SearchResult {
         let Some(demands) = self.trials.aim.demands(base, &ALL) else { return Ok(()) };
         let shaped = |base: &Setup| base.with(&ALL, &greedy(&self.aries, base.at(&ALL), &demands));
-        let shaped = on_cores(from_ref(base), &mut || self.trials.goes_on(), shaped).ok_or(End::Steps)?;
+        let shaped = on_cores(from_ref(base), &mut || self.trials.goes_on(), shaped).ok_or(SearchEnd::Steps)?;
         self.trials.simulate(shaped)
     }
 
     /// Simulates some on the way of the estimate from each of some setups.
-    fn descend(&mut self, starts: &[Setup]) -> Result {
+    fn descend(&mut self, starts: &[Setup]) -> SearchResult {
         let (aim, aries) = (self.trials.aim, &self.aries);
         let way = |start: &Setup| {
             // Some algorithms send other messages on another fabric. To plan them at every step would take too long.
@@ -141,12 +141,12 @@ impl Search<'_, '_> {
             let some = way.iter().rev().step_by(every);
             some.map(|configuration| Setup::one(configuration, start.choice)).collect::<Vec<_>>()
         };
-        let ways = on_cores(starts, &mut || self.trials.goes_on(), way).ok_or(End::Steps)?;
+        let ways = on_cores(starts, &mut || self.trials.goes_on(), way).ok_or(SearchEnd::Steps)?;
         self.trials.simulate(ways.concat())
     }
 
     /// Anneals the best and climbs from there, as long as that makes it faster.
-    fn go_on(&mut self) -> Result {
+    fn go_on(&mut self) -> SearchResult {
         let mut left = PATIENCE;
         for round in 0.. {
             let Some((before, best)) = self.trials.best() else { break };
@@ -199,7 +199,7 @@ impl Search<'_, '_> {
     }
 
     /// Exchanges single segments of the best, part by part, until none makes it faster.
-    fn climb(&mut self) -> Result {
+    fn climb(&mut self) -> SearchResult {
         let mut before = None;
         while let Some((time, best)) = self.trials.best().filter(|best| before != Some(best.0)) {
             before = Some(time);
@@ -211,7 +211,7 @@ impl Search<'_, '_> {
     }
 
     /// Simulates what is near the best in one part, until something is better.
-    fn exchange(&mut self, part: &Phases) -> Result {
+    fn exchange(&mut self, part: &Phases) -> SearchResult {
         let Some((time, best)) = self.trials.best() else { return Ok(()) };
         let Some(demands) = self.trials.aim.demands(&best, part) else { return Ok(()) };
         let near = Estimate::new(&self.aries, best.at(part).clone(), &demands).near(&self.aries, &demands);
@@ -227,7 +227,7 @@ impl Search<'_, '_> {
     }
 
     /// Parts the phases of the best in two, and the parts again, as long as a change of configuration between them makes it faster.
-    fn part(&mut self) -> Result {
+    fn part(&mut self) -> SearchResult {
         let Some((_, best)) = self.trials.best() else { return Ok(()) };
         let Ok((_, schedule)) = self.trials.aim.build(&best) else { return Ok(()) };
         // What has more goes on in the last.
@@ -251,7 +251,7 @@ impl Search<'_, '_> {
     }
 
     /// Leaves away segments that the best does not use, if it is as fast without them.
-    fn prune(&mut self) -> Result {
+    fn prune(&mut self) -> SearchResult {
         let Some((time, best)) = self.trials.best() else { return Ok(()) };
         let ([configuration], Ok((fabric, schedule))) = (&best.turns[..], self.trials.aim.build(&best)) else {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use super::cores::on_cores;
 use super::demand::Demands;
-use super::{Effort, Reconfigurable, Work};
+use super::{ConfiguredWork, Effort, Reconfigurable};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::{Progress, checkpoint};
@@ -36,7 +36,7 @@ pub struct Setup {
 }
 
 /// Why a search goes no further.
-pub enum End {
+pub enum SearchEnd {
     Bound,
     Steps,
 }
@@ -46,7 +46,7 @@ pub enum End {
 pub struct Aim<'a> {
     pub fabric: &'a Reconfigurable,
     pub system: &'a System,
-    pub work: &'a Work<'a>,
+    pub work: &'a ConfiguredWork<'a>,
     pub fidelity: Fidelity,
     pub effort: Effort,
 }
@@ -198,7 +198,7 @@ impl<'a, 'p> Trials<'a, 'p> {
     }
 
     /// Simulates what was not yet, on all cores, and keeps the best.
-    pub fn simulate(&mut self, setups: Vec<Setup>) -> std::result::Result<(), End> {
+    pub fn simulate(&mut self, setups: Vec<Setup>) -> std::result::Result<(), SearchEnd> {
         let mut known = HashSet::new();
         let mut setups: Vec<Setup> = setups.into_iter().filter(|setup| known.insert(setup.clone())).collect();
         setups.retain(|setup| {
@@ -214,13 +214,13 @@ impl<'a, 'p> Trials<'a, 'p> {
             };
             let batch: Vec<Setup> = setups.drain(..setups.iter().take(BATCH).take_while(fits).count()).collect();
             if batch.is_empty() || !self.goes_on() {
-                return Err(End::Steps);
+                return Err(SearchEnd::Steps);
             }
             let aim = self.aim;
-            let times = on_cores(&batch, &mut || self.goes_on(), |setup| aim.time(setup)).ok_or(End::Steps)?;
+            let times = on_cores(&batch, &mut || self.goes_on(), |setup| aim.time(setup)).ok_or(SearchEnd::Steps)?;
             batch.into_iter().zip(times).for_each(|(setup, time)| self.keep(setup, time));
             if self.best.values().any(|(time, _)| *time <= self.bound_ps) {
-                return Err(End::Bound);
+                return Err(SearchEnd::Bound);
             }
         }
         Ok(())

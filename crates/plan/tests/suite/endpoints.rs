@@ -10,8 +10,8 @@ use antiphon_model::topology::Topology;
 use antiphon_plan::algorithm::{ALL, build};
 use antiphon_proof::{Proven, prove};
 use antiphon_sim::rails::scheduler::Themis;
-use antiphon_sim::rails::{Chunks, Policy, Task};
-use antiphon_sim::{Fidelity, Flight, Options, Order, simulate_flights};
+use antiphon_sim::rails::{Chunks, Policy, RailsTask};
+use antiphon_sim::{Fidelity, Flight, Order, RunOptions, simulate_flights};
 
 /// What is proven finishes at every endpoint and fidelity, and none is much faster than the ideal one: an engine serves every
 /// link by itself, where other ranks go through their steps.
@@ -149,7 +149,7 @@ fn stages_and_messages(specs: &[&str], endpoints: &[&str]) {
     for &spec in specs {
         let fabric = Fabric::parse(spec).unwrap();
         for &endpoint in endpoints {
-            let task = Task {
+            let task = RailsTask {
                 topology: Topology::parse(spec).unwrap(),
                 kind: Kind::AllReduce,
                 bytes,
@@ -207,8 +207,10 @@ fn engines_of_other_ranks_do_not_wait() {
         let spans = |numbers: &[usize]| -> Vec<u64> {
             let flights: Vec<Flight> = numbers.iter().map(|&number| Flight::new(&schedules[number])).collect();
             let run = |fidelity| {
-                simulate_flights(&fabric, &flights, Order::Fifo, &system, fidelity, Options::default(), &mut |_| true)
-                    .unwrap()
+                simulate_flights(&fabric, &flights, Order::Fifo, &system, fidelity, RunOptions::default(), &mut |_| {
+                    true
+                })
+                .unwrap()
             };
             [Fidelity::AlphaBeta, Fidelity::Packet]
                 .into_iter()

@@ -12,7 +12,7 @@ use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm::{ALL, build};
 use antiphon_proof::prove;
-use antiphon_sim::{Fidelity, Flight, Options, Order, SimulationResult, simulate_flights};
+use antiphon_sim::{Fidelity, Flight, Order, RunOptions, SimulationResult, simulate_flights};
 use proptest::prelude::*;
 
 /// A preset with everything known, and settings of one's own.
@@ -44,7 +44,7 @@ fn run(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity
         Order::Fifo,
         system,
         fidelity,
-        Options { energy: true, ..Options::default() },
+        RunOptions { energy: true, ..RunOptions::default() },
         &mut |_| true,
     )
     .unwrap()

@@ -8,7 +8,7 @@ use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::{Proven, prove};
-use antiphon_sim::{Fidelity, Flight, Options, Order, SimulationResult, simulate, simulate_flights};
+use antiphon_sim::{Fidelity, Flight, Order, RunOptions, SimulationResult, simulate, simulate_flights};
 
 fn system(name: &str) -> System {
     System::preset(name).unwrap()
@@ -19,7 +19,7 @@ fn built(fabric: &Fabric, system: &System, kind: Kind, bytes: u64, spec: &str) -
 }
 
 fn flown(fabric: &Fabric, flights: &[Flight], order: Order, system: &System, fidelity: Fidelity) -> SimulationResult {
-    simulate_flights(fabric, flights, order, system, fidelity, Options::default(), &mut |_| true).unwrap()
+    simulate_flights(fabric, flights, order, system, fidelity, RunOptions::default(), &mut |_| true).unwrap()
 }
 
 fn alone(fabric: &Fabric, schedule: &Proven, system: &System, fidelity: Fidelity) -> u64 {
@@ -200,10 +200,15 @@ fn flights_that_cannot_be_are_refused() {
     let other = Fabric::parse("mesh:2x2").unwrap();
     let foreign = built(&other, &system, Kind::AllReduce, 9000, "direct");
     let refused = |flights: &[Flight]| {
-        let error =
-            simulate_flights(&fabric, flights, Order::Fifo, &system, Fidelity::Packet, Options::default(), &mut |_| {
-                true
-            });
+        let error = simulate_flights(
+            &fabric,
+            flights,
+            Order::Fifo,
+            &system,
+            Fidelity::Packet,
+            RunOptions::default(),
+            &mut |_| true,
+        );
         let error = error.unwrap_err();
         (error.code, error.message)
     };

@@ -13,7 +13,7 @@ use antiphon_model::system::System;
 use antiphon_plan::algorithm;
 use antiphon_proof::{prove, verify};
 use antiphon_run::{Threads, check_by_execution, check_by_threads};
-use antiphon_sim::{Fidelity, Flight, Options, Order, simulate_flights};
+use antiphon_sim::{Fidelity, Flight, Order, RunOptions, simulate_flights};
 use proptest::prelude::*;
 
 const EXCHANGE: Collective = Collective { kind: Kind::AllToAll, root: 0 };
@@ -204,7 +204,7 @@ fn energy_keeps_its_bound() {
                 order,
                 &system,
                 Fidelity::Packet,
-                Options { energy: true, ..Options::default() },
+                RunOptions { energy: true, ..RunOptions::default() },
                 &mut |_| true,
             )
         };

@@ -13,8 +13,8 @@ use antiphon_plan::algorithm::build;
 use antiphon_proof::verify;
 use antiphon_run::check_by_execution;
 use antiphon_sim::Fidelity;
-use antiphon_sim::rails::scheduler::{Baseline, Scheduler, Search, Themis};
-use antiphon_sim::rails::{Expansion, Plan, QueuePolicy, RailsTimes, lower, prove_by_symmetry, run};
+use antiphon_sim::rails::scheduler::{Baseline, OrderSearch, Scheduler, Themis};
+use antiphon_sim::rails::{Expansion, QueuePolicy, RailsPlan, RailsTimes, lower, prove_by_symmetry, run};
 use proptest::prelude::*;
 
 const KINDS: [Kind; 4] = [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll];
@@ -31,13 +31,13 @@ fn system(payload_bytes: u64) -> System {
     }
 }
 
-fn scheduled(topology: &Topology, kind: Kind, bytes: u64, chunks: u32, scheduler: &dyn Scheduler) -> Plan {
-    let mut plan = Plan::uniform(topology, kind, bytes, chunks, false).unwrap();
+fn scheduled(topology: &Topology, kind: Kind, bytes: u64, chunks: u32, scheduler: &dyn Scheduler) -> RailsPlan {
+    let mut plan = RailsPlan::uniform(topology, kind, bytes, chunks, false).unwrap();
     scheduler.schedule(topology, &mut plan);
     plan
 }
 
-fn proven(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u32) -> Schedule {
+fn proven(expansion: &Expansion, plan: &RailsPlan, run: &RailsTimes, slices: u32) -> Schedule {
     let schedule = lower(expansion, plan, run, slices).unwrap();
     let proof = verify(&expansion.fabric, &schedule).unwrap();
     assert!(proof.complete);
@@ -45,7 +45,7 @@ fn proven(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u32) -> 
 }
 
 /// Share by which the lowered plan takes longer than in stages, in percent.
-fn excess(topology: &Topology, plan: &Plan, queue: QueuePolicy, slices: u32) -> f64 {
+fn excess(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, slices: u32) -> f64 {
     let payload = (plan.bytes >> 14).next_power_of_two().max(4096);
     let expansion = Expansion::new(topology).unwrap();
     let timed = run(topology, plan, queue, 1);
@@ -96,7 +96,7 @@ fn excesses(spec: &str, kind: Kind, bytes: u64, chunks: u32, slices: u32) -> Vec
     let topology = Topology::parse(spec).unwrap();
     let of = |name: &&str| {
         let (scheduler, queue) = name.split_once(' ').unwrap();
-        let search = Search { stages: 100_000, ..Search::default() };
+        let search = OrderSearch { stages: 100_000, ..OrderSearch::default() };
         let themis = Themis::default();
         let scheduler: &dyn Scheduler = match scheduler {
             "baseline" => &Baseline,
@@ -202,7 +202,7 @@ fn a_thousand_npus_both_ways() {
 fn what_cannot_be_lowered() {
     let topology = Topology::parse("3D-SW_SW_SW_hetero").unwrap();
     let expansion = Expansion::new(&topology).unwrap();
-    let refused = |expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices, code, part: &str| {
+    let refused = |expansion: &Expansion, plan: &RailsPlan, run: &RailsTimes, slices, code, part: &str| {
         let error = lower(expansion, plan, run, slices).unwrap_err();
         assert_eq!(error.code, code, "{error}");
         assert!(error.message.contains(part), "{error}");
@@ -212,7 +212,7 @@ fn what_cannot_be_lowered() {
     refused(&expansion, &plan, &timed, 1, Code::TooLarge, "prove by symmetry");
     refused(&expansion, &plan, &timed, 0, Code::BadSize, "0 slices");
     refused(&expansion, &plan, &timed, u32::MAX, Code::BadSize, "expected 1 to 64");
-    let offload = Plan { offload: true, ..plan.clone() };
+    let offload = RailsPlan { offload: true, ..plan.clone() };
     refused(&expansion, &offload, &timed, 1, Code::NotApplicable, "without offload");
     let small = Expansion::new(&Topology::parse("ring4@1000/20ns").unwrap()).unwrap();
     refused(&small, &plan, &timed, 1, Code::BadSpec, "chunk 0 uses dimension 2 of 1");
@@ -222,7 +222,7 @@ fn what_cannot_be_lowered() {
 }
 
 /// Small topologies with any orders, AllGather's apart from ReduceScatter's, and any queue.
-fn cases() -> impl Strategy<Value = (Topology, Plan, QueuePolicy)> {
+fn cases() -> impl Strategy<Value = (Topology, RailsPlan, QueuePolicy)> {
     let dimension = prop::sample::select(vec!["ring2", "ring3", "ring4", "fc2", "fc3", "fc4", "sw2", "sw4"]);
     let dimensions = prop::collection::vec((dimension, 100u32..2000, 0u32..2000), 1..4);
     let queue = prop::sample::select(QueuePolicy::ALL.iter().map(|(_, queue)| *queue).collect::<Vec<_>>());
@@ -232,7 +232,7 @@ fn cases() -> impl Strategy<Value = (Topology, Plan, QueuePolicy)> {
             let spec: Vec<_> =
                 dimensions.iter().map(|(kind, rate, latency)| format!("{kind}@{rate}/{latency}ns")).collect();
             let topology = Topology::parse(&spec.join(",")).unwrap();
-            let mut plan = Plan::uniform(&topology, kind, bytes, chunks, false).unwrap();
+            let mut plan = RailsPlan::uniform(&topology, kind, bytes, chunks, false).unwrap();
             let mut swaps = swaps.into_iter().map(|swap| usize::from(swap) % dimensions.len());
             for order in &mut plan.orders {
                 for path in [&mut order.first, &mut order.gather] {

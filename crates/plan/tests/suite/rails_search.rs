@@ -7,7 +7,7 @@ use antiphon_model::system::Endpoint;
 use antiphon_model::topology::Topology;
 use antiphon_sim::rails::advise::advise;
 use antiphon_sim::rails::scheduler::Themis;
-use antiphon_sim::rails::{Chunks, Policy, QueuePolicy, Task};
+use antiphon_sim::rails::{Chunks, Policy, QueuePolicy, RailsTask};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
@@ -34,11 +34,11 @@ fn topologies(seed: u64) -> impl Iterator<Item = Topology> {
     })
 }
 
-fn search(topology: &Topology, kind: Kind, bytes: u64, chunks: u32) -> Task {
+fn search(topology: &Topology, kind: Kind, bytes: u64, chunks: u32) -> RailsTask {
     let (topology, chunks) = (topology.clone(), Chunks::Count(chunks));
     let policy = Policy::Search;
     let endpoint = Endpoint::System;
-    Task {
+    RailsTask {
         topology,
         kind,
         bytes,
@@ -53,15 +53,15 @@ fn search(topology: &Topology, kind: Kind, bytes: u64, chunks: u32) -> Task {
     }
 }
 
-fn time(task: &Task) -> Picos {
+fn time(task: &RailsTask) -> Picos {
     task.run().unwrap().2.time_ps
 }
 
 /// The best of all other schedulers, with any queue policy.
-fn best_other(search: &Task) -> Picos {
+fn best_other(search: &RailsTask) -> Picos {
     let queues = QueuePolicy::ALL.iter().map(|(_, queue)| Some(*queue));
     let others = [(Policy::Baseline, false), (Policy::Themis, false), (Policy::Themis, true)];
-    let of = |(policy, fixed_delay), queue| Task {
+    let of = |(policy, fixed_delay), queue| RailsTask {
         policy,
         themis: Themis { fixed_delay, ..Themis::default() },
         queue,
@@ -159,7 +159,7 @@ fn never_behind_another_scheduler_on_more_topologies() {
 #[test]
 fn an_all_gather_falls_back_to_its_own_order() {
     let topology = Topology::parse("3D-SW_SW_SW_hetero").unwrap();
-    let themis = |kind| Task { policy: Policy::Themis, ..search(&topology, kind, 100_000_000, 8) }.run().unwrap();
+    let themis = |kind| RailsTask { policy: Policy::Themis, ..search(&topology, kind, 100_000_000, 8) }.run().unwrap();
     let (plan, _, gather) = themis(Kind::AllGather);
     assert_eq!(plan.orders[0].gather.as_slice(), [2, 1, 0]);
     let scatter = themis(Kind::ReduceScatter).2;

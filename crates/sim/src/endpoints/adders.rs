@@ -4,7 +4,7 @@
 //! which go on where they were.
 
 use crate::clock::Ticks;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use antiphon_model::schedule::TransferId;
 
 /// An addition under way, or one that waits.
@@ -24,7 +24,7 @@ pub struct Adders {
 
 impl Adders {
     /// Of all ranks of a plan, idle.
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &RunPlan) -> Self {
         let ranks = plan.fabric.ranks();
         let queued = if plan.flights.len() > 1 { ranks } else { 0 };
         Adders { free: vec![0; ranks], queued: (0..queued).map(|_| vec![]).collect() }

@@ -13,9 +13,9 @@ type ChunkOfTransfer = (TransferId, u64);
 
 /// Messages that are held, each with the first event that it still waits for, and the chunk that this is of.
 #[derive(Default)]
-pub struct Holds(FxHashMap<(Dependency, u64), SmallVec<[ChunkOfTransfer; 1]>>);
+pub struct HeldMessages(FxHashMap<(Dependency, u64), SmallVec<[ChunkOfTransfer; 1]>>);
 
-impl Holds {
+impl HeldMessages {
     /// All messages that are held, in no order.
     pub fn messages(&self) -> impl Iterator<Item = ChunkOfTransfer> {
         self.0.values().flatten().copied()

@@ -3,7 +3,7 @@
 use super::{Carrier, Endpoints};
 use crate::clock::Ticks;
 use crate::flight::{Flight, FlightSpan, Order};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::turns::Turns;
 use antiphon_model::schedule::{Issue, Pacing};
 use std::cmp::Reverse;
@@ -57,7 +57,7 @@ fn tie(order: Order, flight: &Flight) -> u64 {
 
 impl Launches {
     /// Of a plan, in which no flight was launched.
-    pub fn new(plan: &Plan, order: Order) -> Self {
+    pub fn new(plan: &RunPlan, order: Order) -> Self {
         let mut followers = vec![vec![]; plan.flights.len()];
         let mut agenda = BinaryHeap::new();
         for (index, of) in (0..).zip(&plan.flights) {

@@ -4,7 +4,7 @@
 use super::{Carrier, Endpoints, RankEvent};
 use crate::clock::Ticks;
 use crate::cost::Fetch;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use antiphon_model::schedule::TransferId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -47,7 +47,7 @@ pub struct MemoryPorts {
 
 impl MemoryPorts {
     /// Idle ranks, if those of the plan read at all.
-    pub fn new(plan: &Plan) -> Option<MemoryPorts> {
+    pub fn new(plan: &RunPlan) -> Option<MemoryPorts> {
         plan.reads().then(|| MemoryPorts { ports: vec![MemoryPort::default(); plan.fabric.ranks()], ahead: vec![] })
     }
 

@@ -27,7 +27,7 @@ mod waits;
 
 use super::agenda::Agenda;
 use super::flight::{Order, Ranking};
-use super::plan::Plan;
+use super::plan::RunPlan;
 use super::recorder::Deliveries;
 use crate::clock::Ticks;
 use adders::Adders;
@@ -38,7 +38,7 @@ use antiphon_model::schedule::{Issue, TransferId};
 #[cfg(doc)]
 use antiphon_model::system::Assignment;
 use aside::Aside;
-use holds::Holds;
+use holds::HeldMessages;
 use launches::{FlightState, Launches};
 use memory_ports::MemoryPorts;
 use ports::Ports;
@@ -113,7 +113,7 @@ enum RankEvent {
 
 /// See the module.
 pub struct Endpoints<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a RunPlan<'a>,
     /// What was applied.
     pub deliveries: Deliveries,
     /// From the arrival of a message to the start of what waited for it.
@@ -130,7 +130,7 @@ pub struct Endpoints<'a> {
     /// Where some wait for messages to be sent: of every transfer the chunks before which all are, and those sent early.
     sent: Option<(Vec<u64>, Early)>,
     /// Where some wait at their receivers.
-    holds: Option<Holds>,
+    holds: Option<HeldMessages>,
     adders: Adders,
     /// Where ranks read what they send.
     memory: Option<MemoryPorts>,
@@ -156,7 +156,7 @@ impl<'a> Endpoints<'a> {
     ///
     /// # Errors
     /// As [`UnitEngines::new`].
-    pub fn new(plan: &'a Plan<'a>, order: Order, hand_off: Ticks, issue: Option<Issue>) -> Result<Self> {
+    pub fn new(plan: &'a RunPlan<'a>, order: Order, hand_off: Ticks, issue: Option<Issue>) -> Result<Self> {
         // They serve every link by itself, then.
         let issue = if plan.units.is_some() { Some(Issue::Links) } else { issue };
         let mut endpoints = Endpoints {
@@ -172,7 +172,7 @@ impl<'a> Endpoints<'a> {
             waits: Waits::new(plan.jobs.len()),
             sent: (plan.after.iter().any(|dependency| dependency.event() == Sent))
                 .then(|| (vec![0; plan.jobs.len()], Early::default())),
-            holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(Holds::default),
+            holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(HeldMessages::default),
             adders: Adders::new(plan),
             memory: MemoryPorts::new(plan),
             aside: Aside::default(),

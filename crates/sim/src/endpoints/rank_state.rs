@@ -1,6 +1,6 @@
 //! What of the ranks' state decides the future, and how far a period of it reaches.
 
-use super::{Endpoints, Holds, RankEvent, TransferState};
+use super::{Endpoints, HeldMessages, RankEvent, TransferState};
 use crate::clock::Ticks;
 use crate::period::order_ahead;
 use crate::turns::Turn;
@@ -83,7 +83,7 @@ impl Endpoints<'_> {
         let behind = |id: TransferId, chunk: u64| self.behind(id, chunk);
         self.early.write_state(behind, state);
         self.sent.iter().for_each(|(_, early)| early.write_state(behind, state));
-        let held = self.holds.iter().flat_map(Holds::messages);
+        let held = self.holds.iter().flat_map(HeldMessages::messages);
         let start = state.len();
         state.extend(held.map(|(id, chunk)| u64::from(id) << 32 | behind(id, chunk)));
         state[start..].sort_unstable();

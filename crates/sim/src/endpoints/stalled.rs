@@ -1,6 +1,6 @@
 //! Why nothing moves any more.
 
-use super::{Endpoints, Holds};
+use super::{Endpoints, HeldMessages};
 use crate::clock::Ticks;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::schedule::TransferId;
@@ -28,7 +28,7 @@ impl Endpoints<'_> {
     fn waits(&self) -> Vec<String> {
         let mut chain = Vec::new();
         let mut visited = Vec::new();
-        let held = self.holds.iter().flat_map(Holds::messages).map(|(id, _)| id).min();
+        let held = self.holds.iter().flat_map(HeldMessages::messages).map(|(id, _)| id).min();
         let queues = self.active().flat_map(|flight| self.flights[flight].queues.clone());
         let mut next = queues.map(|queue| queue as usize).find_map(|queue| self.head(queue)).or(held);
         while let Some(id) = next.filter(|id| !visited.contains(id) && visited.len() < 12) {
@@ -64,7 +64,7 @@ impl Endpoints<'_> {
 
     /// The first chunk of a transfer that is held at its receiver, if one is.
     fn held(&self, id: TransferId) -> Option<u64> {
-        let all = self.holds.iter().flat_map(Holds::messages);
+        let all = self.holds.iter().flat_map(HeldMessages::messages);
         all.filter(|&(of, _)| of == id).map(|(_, chunk)| chunk).min()
     }
 

@@ -10,7 +10,7 @@ use super::{Carrier, Endpoints, RankEvent};
 use crate::ace::engine::RankEngine;
 use crate::clock::Ticks;
 use crate::footprint::{Footprint, footprints};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::units::Units;
 use antiphon_base::error::Result;
 use antiphon_model::schedule::TransferId;
@@ -92,7 +92,7 @@ impl UnitEngines {
     ///
     /// # Errors
     /// As [`RankEngine::new`].
-    pub fn new(plan: &Plan) -> Result<Option<UnitEngines>> {
+    pub fn new(plan: &RunPlan) -> Result<Option<UnitEngines>> {
         let (Endpoint::Ace(ace), Some(units)) = (plan.system.endpoint, &plan.units) else { return Ok(None) };
         let families = footprints(plan, units).into_iter();
         let families = families.map(|of| DrivenFamily { parts: of.parts, messages: of.messages, ..Default::default() });

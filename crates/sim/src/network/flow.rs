@@ -1,7 +1,7 @@
 //! Where packets are on their routes.
 
 use crate::endpoints::Endpoints;
-use crate::plan::{Job, Plan};
+use crate::plan::{Job, RunPlan};
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::TransferId;
 use std::num::NonZeroU32;
@@ -14,7 +14,7 @@ pub struct Hops(Vec<LinkId>);
 
 impl Hops {
     /// Those of a plan. O(hops).
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &RunPlan) -> Self {
         Hops(plan.jobs.iter().flat_map(|job| plan.route(job).iter().copied().chain([END])).collect())
     }
 

@@ -14,7 +14,7 @@ use super::endpoints::Endpoints;
 use super::flight::Order;
 use super::machine::{Machine, Shortcuts};
 use super::period::Recurrent;
-use super::plan::Plan;
+use super::plan::RunPlan;
 use super::recorder::Traffic;
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
@@ -39,7 +39,7 @@ macro_rules! networks {
 
         /// Gives a machine with the network of a fidelity to its client.
         pub(crate) fn with_machine<'a, C: Client<'a>>(
-            plan: &'a Plan<'a>,
+            plan: &'a RunPlan<'a>,
             order: Order,
             fidelity: Fidelity,
             shortcuts: Shortcuts,
@@ -62,7 +62,7 @@ networks! {
     Flit = "flit",
 }
 
-/// Carries the messages of a [`Plan`].
+/// Carries the messages of a [`RunPlan`].
 pub trait Network<'a>: Recurrent + Sized {
     /// How the schedules' messages are issued, where that is the network's matter.
     const ISSUE: Option<Issue> = None;
@@ -75,10 +75,10 @@ pub trait Network<'a>: Recurrent + Sized {
     ///
     /// # Errors
     /// For what it could not carry.
-    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, merge: bool) -> Result<Self>;
+    fn new(plan: &'a RunPlan<'a>, endpoints: &Endpoints, merge: bool) -> Result<Self>;
 
     /// From the arrival of a message to the start of what waited for it.
-    fn hand_off(plan: &Plan) -> Ticks {
+    fn hand_off(plan: &RunPlan) -> Ticks {
         plan.hand_off
     }
 

@@ -1,12 +1,12 @@
 //! Where endpoints have an order of their own: chunks of their size, the oldest first.
 
-use super::Plan;
+use super::RunPlan;
 use crate::footprint::largest_units;
 use crate::units::Units;
 use antiphon_base::units::Bytes;
 use antiphon_model::schedule::Dependency;
 
-impl Plan<'_> {
+impl RunPlan<'_> {
     /// Cuts units into chunks, and lets slots begin with the age of the unit: the oldest goes first, and what is in it in
     /// its own order.
     pub(super) fn order_by_age(&mut self) {

@@ -35,15 +35,15 @@ pub struct Job {
     pub phase: u32,
     /// Slot of the first chunk.
     pub step: u32,
-    /// Index of [`Plan::kinds`].
+    /// Index of [`RunPlan::kinds`].
     pub kind: u32,
-    /// Range of [`Plan::payload`].
+    /// Range of [`RunPlan::payload`].
     pub payload: Range<u32>,
-    /// Range of [`Plan::hops`].
+    /// Range of [`RunPlan::hops`].
     pub hops: Range<u32>,
-    /// Range of [`Plan::after`]: what it waits for at the sender.
+    /// Range of [`RunPlan::after`]: what it waits for at the sender.
     pub start_after: Range<u32>,
-    /// Range of [`Plan::after`]: what it waits for at the receiver.
+    /// Range of [`RunPlan::after`]: what it waits for at the receiver.
     pub apply_after: Range<u32>,
     /// The transfer of its schedule.
     pub origin: TransferId,
@@ -51,21 +51,21 @@ pub struct Job {
 
 /// What decides how long a message of a job takes.
 #[derive(PartialEq)]
-struct Path {
+struct MessagePath {
     kind: u32,
     hops: u32,
     slowest_flit: Ticks,
     latency: u128,
 }
 
-impl Path {
-    fn of(plan: &Plan, job: &Job) -> Path {
+impl MessagePath {
+    fn of(plan: &RunPlan, job: &Job) -> MessagePath {
         let (mut slowest_flit, mut latency) = (0, 0);
         for &link in plan.route(job) {
             slowest_flit = plan.flit[link as usize].max(slowest_flit);
             latency += u128::from(plan.latency[link as usize]);
         }
-        Path { kind: job.kind, hops: job.hops.len() as u32, slowest_flit, latency }
+        MessagePath { kind: job.kind, hops: job.hops.len() as u32, slowest_flit, latency }
     }
 }
 
@@ -79,7 +79,7 @@ fn part<T>(table: &[T], range: Range<u32>) -> &[T] {
     &table[range.start as usize..range.end as usize]
 }
 
-/// A flight's part of a [`Plan`]. Transfers, phases and lanes of all flights are numbered through.
+/// A flight's part of a [`RunPlan`]. Transfers, phases and lanes of all flights are numbered through.
 pub struct FlightPlan<'a> {
     /// What it is.
     pub flight: &'a Flight<'a>,
@@ -122,7 +122,7 @@ impl FlightPlan<'_> {
 }
 
 /// Schedules resolved on a fabric and a system.
-pub struct Plan<'a> {
+pub struct RunPlan<'a> {
     /// The flights.
     pub flights: Vec<FlightPlan<'a>>,
     /// The fabric.
@@ -165,20 +165,20 @@ pub struct Plan<'a> {
     pub trace: bool,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> RunPlan<'a> {
     /// Resolves the schedules of `flights`. O(transfers + hops + dependencies).
     ///
     /// # Errors
     /// As [`Schedule::check`]; [`Code::BadSpec`] for a flight after one that does not exist; [`Code::TooLarge`] if the
     /// simulated time would not fit, or with too many transfers.
     pub fn new(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<Self> {
-        Plan::beside(fabric, flights, system, 0)
+        RunPlan::beside(fabric, flights, system, 0)
     }
 
     /// The same where computations of a client take `computing` beside the flights, for which the clock has room.
     ///
     /// # Errors
-    /// As [`Plan::new`].
+    /// As [`RunPlan::new`].
     pub fn beside(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System, computing: Picos) -> Result<Self> {
         let changes = |of: &Flight| {
             let phases = of.schedule.phases.windows(2);
@@ -201,7 +201,7 @@ impl<'a> Plan<'a> {
         let links = (0..fabric.links.len() as LinkId)
             .map(|first| costs.channel(channels.links(first).iter().map(|&id| fabric.link(id))));
         let (flit, latency) = links.map(|link| (link.flit_ps, link.latency_ps)).unzip();
-        let mut plan = Plan {
+        let mut plan = RunPlan {
             flights: Vec::with_capacity(flights.len()),
             fabric,
             system,
@@ -249,7 +249,7 @@ impl<'a> Plan<'a> {
         // Most jobs take as long as the one before.
         let mut last = None;
         for job in &self.jobs {
-            let path = Path::of(self, job);
+            let path = MessagePath::of(self, job);
             let time = match last {
                 Some((known, time)) if known == path => time,
                 _ => self.store_and_forward_ps(&path).saturating_mul(self.kinds[path.kind as usize].chunks.into()),
@@ -349,7 +349,7 @@ impl<'a> Plan<'a> {
     }
 
     /// One message on a path, before times are ticks.
-    fn store_and_forward_ps(&self, path: &Path) -> u128 {
+    fn store_and_forward_ps(&self, path: &MessagePath) -> u128 {
         let kind = &self.kinds[path.kind as usize];
         let packet = u128::from(path.slowest_flit).saturating_mul(kind.packets.flits.into());
         (kind.packets.count as u128)

@@ -1,7 +1,7 @@
 //! Messages that are stored at ranks on their way: each is several, a leg after another.
 
 use super::kinds::Known;
-use super::{Job, MessageKind, Plan};
+use super::{Job, MessageKind, RunPlan};
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::{Dependency, Event, Schedule, Transfer, TransferId};
 
@@ -56,7 +56,7 @@ impl Relays {
     }
 }
 
-impl Plan<'_> {
+impl RunPlan<'_> {
     /// Adds the legs of a transfer that is stored at ranks on its way: what they pass on they read once.
     pub(super) fn add_legs(
         &mut self,

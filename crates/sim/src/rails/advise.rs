@@ -2,7 +2,7 @@
 //!
 //! Both follow from the best split of what is sent over the dimensions ([`levels`]).
 
-use super::orders::Path;
+use super::orders::StagePath;
 use antiphon_base::units::Rate;
 use antiphon_model::fabric::split::{levels, sent_first};
 use antiphon_model::topology::Topology;
@@ -72,7 +72,7 @@ pub fn advise(topology: &Topology) -> Advice {
     let all = (1 << count) - 1;
     let &(binding, time) = levels(&sizes, &rates).first().unwrap_or(&(all, 0.0));
     // What the fixed order sends over each dimension.
-    let order: Vec<usize> = Path::nearest_first(topology).as_slice().iter().map(|&number| number.into()).collect();
+    let order: Vec<usize> = StagePath::nearest_first(topology).as_slice().iter().map(|&number| number.into()).collect();
     let (mut parts, mut fixed) = (1.0, vec![0.0; count]);
     for &number in &order {
         let size = dimensions[number].size as f64;
@@ -107,7 +107,7 @@ pub fn advise(topology: &Topology) -> Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rails::{Plan, QueuePolicy, Scheduler, run, scheduler::Search};
+    use crate::rails::{QueuePolicy, RailsPlan, Scheduler, run, scheduler::OrderSearch};
     use antiphon_model::collective::Kind;
 
     fn advice(spec: &str) -> Advice {
@@ -148,8 +148,8 @@ mod tests {
             ["sw4@1000/0ns,sw8@600/0ns,sw4@10/0ns", "ring4@1600/0ns,sw4@30/0ns,fc8@300/0ns", "sw16@1600/0ns,sw8@50/0ns"]
         {
             let topology = Topology::parse(spec).unwrap();
-            let mut plan = Plan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 128, false).unwrap();
-            Search::default().schedule(&topology, &mut plan);
+            let mut plan = RailsPlan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 128, false).unwrap();
+            OrderSearch::default().schedule(&topology, &mut plan);
             let reached = run(&topology, &plan, QueuePolicy::Tail, 1).mean_utilization(&topology);
             let bound = advise(&topology).utilization_bound;
             assert!(reached <= bound + 1e-9 && reached > 0.95 * bound, "{spec}: {reached} of {bound}");

@@ -1,7 +1,7 @@
 //! Why NPUs must agree on the order of chunks (Themis paper, section 4.6): every NPU by itself, with
 //! jitter, serving chunks as they come or in an order agreed on beforehand.
 
-use super::orders::{Plan, Stage};
+use super::orders::{RailsPlan, Stage};
 use super::stage_loop::{QueuePolicy, priority, run as run_alike, turned};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
@@ -37,7 +37,7 @@ pub struct Jitter {
 ///
 /// # Errors
 /// [`Code::Stalled`] with the cycle of NPUs that wait for each other; [`Code::TooLarge`].
-pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, jitter: &Jitter) -> Result<Picos> {
+pub fn run(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, jitter: &Jitter) -> Result<Picos> {
     let npus = topology.npus();
     let stages = plan.orders.first().map_or(0, |order| plan.stages(topology, order).count()) as u64;
     let chunks = plan.orders.len() as u64;
@@ -76,7 +76,7 @@ struct Npus {
 }
 
 impl Npus {
-    fn new(topology: &Topology, plan: &Plan, queue: QueuePolicy, jitter: &Jitter) -> Self {
+    fn new(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, jitter: &Jitter) -> Self {
         let (npus, chunks, dimensions) = (topology.npus() as usize, plan.orders.len(), topology.dimensions.len());
         let agreed = if jitter.enforced { run_alike(topology, plan, queue, 1).spans } else { Vec::new() };
         let sizes = topology.dimensions.iter().map(|dimension| dimension.size as u32).collect();
@@ -206,8 +206,8 @@ mod tests {
     use crate::rails::scheduler::{Scheduler, Themis};
     use antiphon_model::collective::Kind;
 
-    fn plan(topology: &Topology) -> Plan {
-        let mut plan = Plan::uniform(topology, Kind::AllReduce, 100_000_000, 16, false).unwrap();
+    fn plan(topology: &Topology) -> RailsPlan {
+        let mut plan = RailsPlan::uniform(topology, Kind::AllReduce, 100_000_000, 16, false).unwrap();
         Themis::default().schedule(topology, &mut plan);
         plan
     }
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn npus_choose_as_the_engine_does() {
         let topology = Topology::parse("sw4@1000/0ns").unwrap();
-        let plan = Plan::uniform(&topology, Kind::AllReduce, 64_000_000, 4, false).unwrap();
+        let plan = RailsPlan::uniform(&topology, Kind::AllReduce, 64_000_000, 4, false).unwrap();
         for (queue, oldest_first) in
             [(QueuePolicy::Fifo, true), (QueuePolicy::Smallest, false), (QueuePolicy::SmallestBefore, false)]
         {

@@ -2,7 +2,7 @@
 
 use super::basic::Sending;
 use super::fabric::Expansion;
-use super::orders::Plan;
+use super::orders::RailsPlan;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::DimensionShape;
 use antiphon_model::schedule::LaneId;
@@ -23,7 +23,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub fn new(expansion: &Expansion, plan: &Plan, slices: u32, chunk: usize, first: LaneId) -> Layout {
+    pub fn new(expansion: &Expansion, plan: &RailsPlan, slices: u32, chunk: usize, first: LaneId) -> Layout {
         let dimensions = &expansion.topology.dimensions;
         let path = match plan.kind {
             Kind::AllGather => plan.orders[chunk].gather.reversed(),
@@ -120,7 +120,7 @@ mod tests {
     fn mirrored_orders_have_one_run_a_message() {
         let topology = antiphon_model::topology::Topology::parse("sw4@1/1ns,ring4@1/1ns,fc3@1/1ns").unwrap();
         let expansion = Expansion::new(&topology).unwrap();
-        let plan = Plan::uniform(&topology, Kind::AllReduce, 1 << 20, 1, false).unwrap();
+        let plan = RailsPlan::uniform(&topology, Kind::AllReduce, 1 << 20, 1, false).unwrap();
         let timed = super::super::run(&topology, &plan, super::super::QueuePolicy::Fifo, 1);
         let schedule = super::super::lower(&expansion, &plan, &timed, 1).unwrap();
         // The direct stage, after the ring, needs a run for each direction.

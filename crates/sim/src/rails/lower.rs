@@ -9,9 +9,9 @@
 use super::basic;
 use super::fabric::Expansion;
 use super::layout::{Layout, carried, pieces};
-use super::orders::{Basic, Plan, Stage};
+use super::orders::{Basic, RailsPlan, Stage};
 use super::stage_loop::RailsTimes;
-use super::steps::{Moment, Steps};
+use super::steps::{StepMoment, Steps};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::Watch;
@@ -46,7 +46,7 @@ const MAX_LANES: u64 = 1 << 22;
 /// # Errors
 /// [`Code::NotApplicable`] if switches are to reduce by themselves, [`Code::BadSpec`] if plan, run and
 /// topology do not belong together, [`Code::BadSize`] for no slices, [`Code::TooLarge`] past the limits of a schedule.
-pub fn lower(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u32) -> Result<Schedule> {
+pub fn lower(expansion: &Expansion, plan: &RailsPlan, run: &RailsTimes, slices: u32) -> Result<Schedule> {
     lower_watched(expansion, plan, run, slices, Watch::default())
 }
 
@@ -56,7 +56,7 @@ pub fn lower(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u32) 
 /// As [`lower`]; [`Code::Interrupted`].
 pub fn lower_watched(
     expansion: &Expansion,
-    plan: &Plan,
+    plan: &RailsPlan,
     run: &RailsTimes,
     slices: u32,
     watch: Watch,
@@ -83,7 +83,13 @@ pub fn lower_watched(
 ///
 /// # Errors
 /// As [`lower`].
-pub fn estimate(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u32, system: &System) -> Result<Picos> {
+pub fn estimate(
+    expansion: &Expansion,
+    plan: &RailsPlan,
+    run: &RailsTimes,
+    slices: u32,
+    system: &System,
+) -> Result<Picos> {
     let stages = stages(expansion, plan)?;
     let mut steps = Steps::new(expansion, Some(system), slices);
     check_size(expansion, plan, &stages, slices, &mut steps)?;
@@ -91,7 +97,7 @@ pub fn estimate(expansion: &Expansion, plan: &Plan, run: &RailsTimes, slices: u3
 }
 
 /// Stages of every chunk, whose dimensions all exist.
-fn stages(expansion: &Expansion, plan: &Plan) -> Result<Vec<Vec<Stage>>> {
+fn stages(expansion: &Expansion, plan: &RailsPlan) -> Result<Vec<Vec<Stage>>> {
     let dimensions = expansion.topology.dimensions.len();
     for (chunk, order) in plan.orders.iter().enumerate() {
         let mut numbers = order.first.as_slice().iter().chain(order.gather.as_slice());
@@ -104,7 +110,13 @@ fn stages(expansion: &Expansion, plan: &Plan) -> Result<Vec<Vec<Stage>>> {
 }
 
 /// Refuses what the builder would refuse, before memory is taken.
-fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices: u32, steps: &mut Steps) -> Result<()> {
+fn check_size(
+    expansion: &Expansion,
+    plan: &RailsPlan,
+    stages: &[Vec<Stage>],
+    slices: u32,
+    steps: &mut Steps,
+) -> Result<()> {
     let (npus, mut transfers, mut lane_transfers) = (expansion.topology.npus(), 0, 0);
     for stage in stages.iter().flatten() {
         let dimension = &expansion.topology.dimensions[usize::from(stage.dimension)];
@@ -137,7 +149,7 @@ fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices:
 }
 
 /// Transfers of one slice of all chunks: for every message as many as there are runs of adjacent lanes in it.
-fn runs(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices: u32, steps: &mut Steps) -> u64 {
+fn runs(expansion: &Expansion, plan: &RailsPlan, stages: &[Vec<Stage>], slices: u32, steps: &mut Steps) -> u64 {
     let mut transfers = 0;
     for (chunk, stages) in stages.iter().enumerate() {
         let layout = Layout::new(expansion, plan, slices, chunk, 0);
@@ -177,7 +189,7 @@ struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(expansion: &'a Expansion, plan: &Plan, stages: Vec<Vec<Stage>>, slices: u32, watch: Watch<'a>) -> Self {
+    fn new(expansion: &'a Expansion, plan: &RailsPlan, stages: Vec<Vec<Stage>>, slices: u32, watch: Watch<'a>) -> Self {
         let name = format!("rails:chunks={}", plan.orders.len());
         let builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), plan.bytes);
         let mut builder = builder.watched(watch);
@@ -223,7 +235,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Adds a step of a stage, after all that were added before.
-    fn add(&mut self, moment: &Moment, steps: &mut Steps) -> Result<()> {
+    fn add(&mut self, moment: &StepMoment, steps: &mut Steps) -> Result<()> {
         let (chunk, index) = (moment.chunk as usize, moment.stage as usize);
         let (stage, coordinates) = (self.stages[chunk][index], self.expansion.coordinates());
         let number = usize::from(stage.dimension);
@@ -302,7 +314,7 @@ mod tests {
     use antiphon_run::check_by_execution;
 
     /// The transfers that a size is judged by are those of the schedule.
-    fn expect_count(expansion: &Expansion, plan: &Plan, slices: u32, schedule: &Schedule) {
+    fn expect_count(expansion: &Expansion, plan: &RailsPlan, slices: u32, schedule: &Schedule) {
         let mut steps = Steps::new(expansion, None, slices);
         let each = runs(expansion, plan, &stages(expansion, plan).unwrap(), slices, &mut steps);
         assert_eq!(each * u64::from(slices), schedule.transfers.len() as u64);
@@ -313,7 +325,7 @@ mod tests {
         let system = System::preset("generic").unwrap();
         let expansion = Expansion::of(&Fabric::parse("mesh:3x4").unwrap(), &system).unwrap();
         for kind in [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce] {
-            let mut plan = Plan::uniform(&expansion.topology, kind, 10_000, 3, false).unwrap();
+            let mut plan = RailsPlan::uniform(&expansion.topology, kind, 10_000, 3, false).unwrap();
             Themis::default().schedule(&expansion.topology, &mut plan);
             let timed = run(&expansion.topology, &plan, QueuePolicy::Fifo, 1);
             expect_count(&expansion, &plan, 2, &lower(&expansion, &plan, &timed, 2).unwrap());
@@ -327,7 +339,7 @@ mod tests {
             let topology = Topology::parse(&spec.join(",")).unwrap();
             let expansion = Expansion::new(&topology).unwrap();
             for (kind, slices) in [(Kind::AllReduce, 1), (Kind::AllReduce, 3), (Kind::AllGather, 2)] {
-                let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
+                let mut plan = RailsPlan::uniform(&topology, kind, 10_000, 3, false).unwrap();
                 Phased.schedule(&topology, &mut plan);
                 let timed = run(&topology, &plan, QueuePolicy::Oldest, 1);
                 let schedule = lower(&expansion, &plan, &timed, slices).unwrap();
@@ -349,7 +361,7 @@ mod tests {
             let expansion = Expansion::new(&topology).unwrap();
             let kinds = [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce, Kind::AllToAll];
             for (kind, slices) in kinds.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]) {
-                let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
+                let mut plan = RailsPlan::uniform(&topology, kind, 10_000, 3, false).unwrap();
                 Themis::default().schedule(&topology, &mut plan);
                 let schedule = lower(&expansion, &plan, &run(&topology, &plan, QueuePolicy::Fifo, 1), slices).unwrap();
                 expect_count(&expansion, &plan, slices, &schedule);

@@ -1,7 +1,7 @@
 //! Rails: multi-dimensional networks as products of rings, fully connected groups and switches, and
 //! the scheduling of chunks over their dimensions (Themis, ISCA 2022).
 //!
-//! `Topology --scheduler--> Plan --stage_loop--> RailsTimes` at the level of stages: every NPU does the same, so
+//! `Topology --scheduler--> RailsPlan --stage_loop--> RailsTimes` at the level of stages: every NPU does the same, so
 //! one of them stands for all and cost does not grow with their number. `lower` makes of both a
 //! message-level `Schedule` on the `Expansion` of the topology, for the verifier and the simulators.
 
@@ -23,12 +23,12 @@ pub mod task;
 
 pub use fabric::Expansion;
 pub use lower::{estimate, lower, lower_watched};
-pub use orders::{ChunkOrder, Plan};
+pub use orders::{ChunkOrder, RailsPlan};
 pub use scheduler::Scheduler;
 pub use stage_energy::{dynamic_energy, energy, least_energy, static_power_nw};
 pub use stage_loop::{QueuePolicy, RailsTimes, run};
 pub use symmetry::{SymmetryProof, prove_by_symmetry};
-pub use task::{Chunks, Policy, Task, check_steps, chunks_of};
+pub use task::{Chunks, Policy, RailsTask, check_steps, chunks_of};
 
 #[cfg(test)]
 mod themis_tests;

@@ -24,16 +24,16 @@ pub enum Basic {
 
 /// Dimensions, by number, in the order in which one chunk uses them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Path {
+pub struct StagePath {
     dimensions: [u8; MAX_DIMENSIONS],
     len: u8,
 }
 
-impl Path {
+impl StagePath {
     /// All dimensions, by [nearness](Dimension::nearness), of equally near ones as they are written.
-    pub fn nearest_first(topology: &Topology) -> Path {
+    pub fn nearest_first(topology: &Topology) -> StagePath {
         let len = topology.dimensions.len() as u8;
-        let mut path = Path { dimensions: std::array::from_fn(|index| index as u8), len };
+        let mut path = StagePath { dimensions: std::array::from_fn(|index| index as u8), len };
         path.as_mut_slice().sort_by_key(|&number| topology.dimensions[usize::from(number)].nearness());
         path
     }
@@ -49,7 +49,7 @@ impl Path {
     }
 
     /// The other way round.
-    pub fn reversed(mut self) -> Path {
+    pub fn reversed(mut self) -> StagePath {
         self.as_mut_slice().reverse();
         self
     }
@@ -60,19 +60,19 @@ impl Path {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChunkOrder {
     /// ReduceScatter or AllToAll.
-    pub first: Path,
+    pub first: StagePath,
     /// AllGather.
-    pub gather: Path,
+    pub gather: StagePath,
 }
 
 impl ChunkOrder {
     /// Stages in `path` order, then back (Themis paper, section 2.3).
-    pub fn mirrored(path: Path) -> ChunkOrder {
+    pub fn mirrored(path: StagePath) -> ChunkOrder {
         ChunkOrder { first: path, gather: path.reversed() }
     }
 
     /// The AllGather stages, or those before.
-    pub fn half_mut(&mut self, gather: bool) -> &mut Path {
+    pub fn half_mut(&mut self, gather: bool) -> &mut StagePath {
         if gather { &mut self.gather } else { &mut self.first }
     }
 }
@@ -98,7 +98,7 @@ pub struct Stage {
 
 /// What is asked for, and the order of every chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct RailsPlan {
     /// AllReduce, ReduceScatter, AllGather or AllToAll.
     pub kind: Kind,
     /// Full buffer size.
@@ -112,12 +112,12 @@ pub struct Plan {
     pub orders: Vec<ChunkOrder>,
 }
 
-impl Plan {
+impl RailsPlan {
     /// A plan in which every chunk has the same order.
     ///
     /// # Errors
     /// [`Code::BadSize`] for sizes and counts, [`Code::NotApplicable`] for other collectives.
-    pub fn uniform(topology: &Topology, kind: Kind, bytes: Bytes, chunks: u32, offload: bool) -> Result<Plan> {
+    pub fn uniform(topology: &Topology, kind: Kind, bytes: Bytes, chunks: u32, offload: bool) -> Result<RailsPlan> {
         if !matches!(kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather | Kind::AllToAll) {
             let what = format!("rails do all-reduce, reduce-scatter, all-gather and all-to-all, not {}", kind.name());
             return Err(Error::new(Code::NotApplicable, what));
@@ -128,9 +128,14 @@ impl Plan {
         if !(1..=MAX_CHUNKS).contains(&chunks) {
             return Err(Error::new(Code::BadSize, format!("{chunks} chunks: expected 1 to {MAX_CHUNKS}")));
         }
-        let path = Path::nearest_first(topology);
-        let plan =
-            Plan { kind, bytes, offload, phased: false, orders: vec![ChunkOrder::mirrored(path); chunks as usize] };
+        let path = StagePath::nearest_first(topology);
+        let plan = RailsPlan {
+            kind,
+            bytes,
+            offload,
+            phased: false,
+            orders: vec![ChunkOrder::mirrored(path); chunks as usize],
+        };
         for (number, dimension) in topology.dimensions.iter().enumerate() {
             let stage = plan.busy(dimension, Basic::Exchange, 1)
                 + u128::from(dimension.npu_latency()) * u128::from(dimension.steps());
@@ -250,7 +255,7 @@ pub struct StageTable {
 
 impl StageTable {
     /// All stages of the chunks of `plan`. O(2^dimensions * dimensions).
-    pub fn new(topology: &Topology, plan: &Plan) -> StageTable {
+    pub fn new(topology: &Topology, plan: &RailsPlan) -> StageTable {
         let dimensions = topology.dimensions.len();
         let parts = |set: usize| -> u64 {
             let members = topology.dimensions.iter().enumerate().filter(|(number, _)| set >> number & 1 == 1);
@@ -288,7 +293,7 @@ impl StageTable {
         self.stages[half + dimension]
     }
 
-    /// Stages of one order, first to last, as [`Plan::stages`] gives them.
+    /// Stages of one order, first to last, as [`RailsPlan::stages`] gives them.
     pub fn of<'a>(&'a self, order: &'a ChunkOrder) -> impl Iterator<Item = Stage> + 'a {
         self.places(order).map(|place| self.stages[place])
     }

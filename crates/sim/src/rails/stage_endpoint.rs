@@ -6,8 +6,8 @@
 //! goes on while the rest of its message is on the way: what is forwarded as a whole is a message of an NPU, else a
 //! packet.
 
-use super::orders::{Basic, ChunkOrder, Plan, Stage};
-use super::stage_loop::{QueuePolicy, RailsTimes, Service, StageLoop, StageSpan, Step};
+use super::orders::{Basic, ChunkOrder, RailsPlan, Stage};
+use super::stage_loop::{QueuePolicy, RailsTimes, StageLoop, StageService, StageSpan, Step};
 use super::stage_phases::{PARTS, phases};
 use crate::ace::partition::{ChunkPhases, EngineNeeds, Partition, PhaseNeed};
 use crate::ace::work::{EndpointPart, PartWork, after_link, before_link, forwarded_by, loading, reads, storing};
@@ -53,7 +53,7 @@ impl RailsEndpoint {
     /// # Errors
     /// [`Code::NotApplicable`] for [`Endpoint::System`] and switches that reduce; [`Code::BadSize`] if an engine has too
     /// few state machines, or too little SRAM for a chunk in every partition.
-    pub fn new(dimensions: usize, endpoint: Endpoint, plans: &[(&RailsGroup, &Plan)]) -> Result<RailsEndpoint> {
+    pub fn new(dimensions: usize, endpoint: Endpoint, plans: &[(&RailsGroup, &RailsPlan)]) -> Result<RailsEndpoint> {
         if plans.iter().any(|(_, plan)| plan.offload) {
             let what = "switches that reduce by themselves leave nothing for an endpoint to do; use one or the other";
             return Err(Error::new(Code::NotApplicable, what));
@@ -92,7 +92,7 @@ impl RailsEndpoint {
     }
 
     /// Steps of every chunk of a plan. Chunks take turns, and else differ by their orders only.
-    pub fn chunks(&self, group: &RailsGroup, plan: &Plan) -> Vec<Rc<[Step]>> {
+    pub fn chunks(&self, group: &RailsGroup, plan: &RailsPlan) -> Vec<Rc<[Step]>> {
         let mut known: HashMap<_, Rc<[Step]>> = HashMap::new();
         let mut of = |(number, order): (usize, &ChunkOrder)| {
             let turn = if plan.kind == Kind::AllToAll { number } else { number % 2 };
@@ -103,7 +103,7 @@ impl RailsEndpoint {
 
     /// Steps of a chunk of a plan: `number` is that of the chunk, by which chunks take turns. One of an engine claims room
     /// for a phase when the one before is over: claimed at its start, half of the bandwidth would be lost.
-    fn steps(&self, group: &RailsGroup, plan: &Plan, number: usize) -> Vec<Step> {
+    fn steps(&self, group: &RailsGroup, plan: &RailsPlan, number: usize) -> Vec<Step> {
         let stages: Vec<Stage> = plan.stages(&group.topology, &plan.orders[number]).collect();
         let Endpoint::Ace(ace) = self.endpoint else {
             return self.messages(group, &stages, 0..stages.len(), number);
@@ -139,7 +139,7 @@ impl RailsEndpoint {
             let way = if ring { number % 2 } else { 0 };
             let rate = Rate(if ring { (dimension.npu_rate().0 / 2).max(1) } else { dimension.npu_rate().0 });
             for message in messages(dimension, stage) {
-                let link = Service {
+                let link = StageService {
                     server: 2 * group.numbers[usize::from(stage.dimension)] + way as u8,
                     stage: index as u8,
                     size: stage.size,
@@ -159,8 +159,8 @@ impl RailsEndpoint {
     }
 
     /// The service of a part of the endpoint for parts of bytes.
-    fn part(&self, work: &PartWork, stage: usize, amount: u128) -> Service {
-        Service {
+    fn part(&self, work: &PartWork, stage: usize, amount: u128) -> StageService {
+        StageService {
             server: self.server(work.part),
             stage: stage as u8,
             size: 0,
@@ -209,7 +209,7 @@ struct DifferentOrder {
 }
 
 /// The different orders of a plan.
-fn different(group: &RailsGroup, plan: &Plan) -> Vec<DifferentOrder> {
+fn different(group: &RailsGroup, plan: &RailsPlan) -> Vec<DifferentOrder> {
     let mut orders = plan.orders.clone();
     orders.sort_unstable();
     let of = |same: &[ChunkOrder]| {
@@ -252,7 +252,7 @@ fn hops(dimension: &Dimension, stage: &Stage) -> u64 {
 
 /// Services one after the other: each goes on with the first unit of a message to the next, unless all that follow are
 /// faster and would end before the last unit is there.
-fn forwarded(mut services: Vec<Service>, units: &[Picos]) -> impl Iterator<Item = Step> + use<> {
+fn forwarded(mut services: Vec<StageService>, units: &[Picos]) -> impl Iterator<Item = Step> + use<> {
     // The longest and the most spare of those that follow.
     let (mut longest, mut most) = (0, 0);
     for (service, unit) in services.iter_mut().zip(units).rev() {
@@ -267,7 +267,7 @@ fn forwarded(mut services: Vec<Service>, units: &[Picos]) -> impl Iterator<Item 
 ///
 /// # Errors
 /// As [`RailsEndpoint::new`].
-pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, endpoint: Endpoint) -> Result<RailsTimes> {
+pub fn run(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, endpoint: Endpoint) -> Result<RailsTimes> {
     let group = RailsGroup::whole(topology);
     let at = RailsEndpoint::new(topology.dimensions.len(), endpoint, &[(&group, plan)])?;
     let mut stages = at.stage_loop(queue);
@@ -310,13 +310,13 @@ mod tests {
     use super::*;
     use antiphon_model::system::SramSplit;
 
-    fn plan(topology: &Topology, kind: Kind, bytes: Bytes, chunks: u32) -> Plan {
-        let mut plan = Plan::uniform(topology, kind, bytes, chunks, false).unwrap();
+    fn plan(topology: &Topology, kind: Kind, bytes: Bytes, chunks: u32) -> RailsPlan {
+        let mut plan = RailsPlan::uniform(topology, kind, bytes, chunks, false).unwrap();
         Phased.schedule(topology, &mut plan);
         plan
     }
 
-    fn timed(topology: &str, plan_of: impl Fn(&Topology) -> Plan, endpoint: &str) -> Result<RailsTimes> {
+    fn timed(topology: &str, plan_of: impl Fn(&Topology) -> RailsPlan, endpoint: &str) -> Result<RailsTimes> {
         let topology = Topology::parse(topology).unwrap();
         run(&topology, &plan_of(&topology), QueuePolicy::Oldest, Endpoint::parse(endpoint).unwrap())
     }
@@ -463,7 +463,7 @@ mod tests {
         let themis = |topology: &Topology| {
             let mut plan = plan(topology, Kind::AllReduce, 16 << 20, 256);
             (plan.phased, plan.orders) =
-                (false, Plan::uniform(topology, Kind::AllReduce, 16 << 20, 256, false).unwrap().orders);
+                (false, RailsPlan::uniform(topology, Kind::AllReduce, 16 << 20, 256, false).unwrap().orders);
             Themis::default().schedule(topology, &mut plan);
             plan
         };

@@ -2,7 +2,7 @@
 //! no headers either.
 
 use super::RailsTimes;
-use super::orders::{Basic, Plan};
+use super::orders::{Basic, RailsPlan};
 use super::stage_loop::spread;
 use crate::ace::work;
 use antiphon_base::error::{Code, Error, Result};
@@ -39,7 +39,7 @@ pub fn static_power_nw(topology: &Topology, system: &System) -> u128 {
 const FRACTION_BITS: u32 = 20;
 
 /// Bytes that all NPUs together send on each dimension to be added, and to be kept.
-fn sent(topology: &Topology, plan: &Plan) -> Vec<[u128; 2]> {
+fn sent(topology: &Topology, plan: &RailsPlan) -> Vec<[u128; 2]> {
     let mut sent = vec![[0; 2]; topology.dimensions.len()];
     for order in &plan.orders {
         for stage in plan.stages(topology, order) {
@@ -56,7 +56,7 @@ fn sent(topology: &Topology, plan: &Plan) -> Vec<[u128; 2]> {
 }
 
 /// What all engines read and write back.
-fn loaded(topology: &Topology, plan: &Plan, endpoint: &Endpoint) -> u128 {
+fn loaded(topology: &Topology, plan: &RailsPlan, endpoint: &Endpoint) -> u128 {
     let (npus, bytes) = (u128::from(topology.npus()), u128::from(plan.bytes));
     work::loaded(endpoint, plan.kind, npus, bytes, (npus - 1) * bytes)
 }
@@ -66,7 +66,7 @@ fn loaded(topology: &Topology, plan: &Plan, endpoint: &Endpoint) -> u128 {
 ///
 /// # Errors
 /// [`Code::NotApplicable`] where switches reduce: what that takes is not known.
-pub fn dynamic_energy(topology: &Topology, plan: &Plan, system: &System) -> Result<Energy> {
+pub fn dynamic_energy(topology: &Topology, plan: &RailsPlan, system: &System) -> Result<Energy> {
     if plan.offload {
         let what = "energy is not known of switches that reduce; leave offload or energy out";
         return Err(Error::new(Code::NotApplicable, what));
@@ -96,7 +96,7 @@ pub fn dynamic_energy(topology: &Topology, plan: &Plan, system: &System) -> Resu
 ///
 /// # Errors
 /// As [`dynamic_energy`].
-pub fn energy(topology: &Topology, plan: &Plan, run: &RailsTimes, system: &System) -> Result<Energy> {
+pub fn energy(topology: &Topology, plan: &RailsPlan, run: &RailsTimes, system: &System) -> Result<Energy> {
     let idle = static_power_nw(topology, system);
     let energy = dynamic_energy(topology, plan, system)?.within(idle, run.time_ps);
     let power = power(topology, &energy, run, idle);
@@ -130,7 +130,7 @@ fn power(topology: &Topology, energy: &Energy, run: &RailsTimes, idle: u128) -> 
 
 /// The least energy of the plan's collective: bytes that must move, the cheapest ways
 /// (`bound/energy.rs`), and static power over `time_ps`, a lower bound of the time.
-pub fn least_energy(topology: &Topology, plan: &Plan, system: &System, time_ps: Picos) -> Attojoules {
+pub fn least_energy(topology: &Topology, plan: &RailsPlan, system: &System, time_ps: Picos) -> Attojoules {
     let of = |energy: Option<u64>| u128::from(energy.unwrap_or(0));
     let router = system.router_energy() / u128::from(system.packet.flit_bytes);
     let (memory, sram) = (of(system.energy.memory_aj_per_byte), of(system.energy.sram_aj_per_byte));

@@ -1,7 +1,7 @@
 //! Times a plan: chunks queue at the dimensions of one NPU that stands for all, and at its endpoint where that is
 //! modelled (`stage_endpoint.rs`).
 
-use super::orders::{ChunkOrder, Plan, Stage, StageTable};
+use super::orders::{ChunkOrder, RailsPlan, Stage, StageTable};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_base::watch::checkpoint;
@@ -117,7 +117,7 @@ const UNIT: u64 = 840;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// It is served, for which it may have to wait.
-    Serve(Service),
+    Serve(StageService),
     /// It takes so much of a room, such as SRAM or state machines, when there is so much.
     Take(u8, u64),
     /// It gives that back.
@@ -126,7 +126,7 @@ pub enum Step {
 
 /// A chunk at a server: a dimension, one direction of it, or a part of the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Service {
+pub struct StageService {
     /// Which.
     pub server: u8,
     /// The stage that it is of.
@@ -143,17 +143,17 @@ pub struct Service {
     pub early_ps: Picos,
 }
 
-impl Service {
+impl StageService {
     /// A whole stage on its dimension.
-    pub fn of(number: usize, stage: Stage) -> Service {
+    pub fn of(number: usize, stage: Stage) -> StageService {
         let Stage { dimension, size, size_before, busy_ps, latency_ps, .. } = stage;
-        Service { server: dimension, stage: number as u8, size, size_before, busy_ps, latency_ps, early_ps: 0 }
+        StageService { server: dimension, stage: number as u8, size, size_before, busy_ps, latency_ps, early_ps: 0 }
     }
 }
 
 /// A chunk that waits, the next to serve on top: its priority, when it became ready where that counts, and its number,
 /// the last two [`turned`] where the newest is served first.
-type Waiting = Reverse<(u64, Picos, u32)>;
+type WaitingSteps = Reverse<(u64, Picos, u32)>;
 
 /// An event: time, then arrivals before dimensions that have served a chunk, then its number.
 type StageEvent = Reverse<(Picos, bool, u32)>;
@@ -170,7 +170,7 @@ struct Serving {
 /// A dimension, which serves one chunk, or several in equal shares.
 #[derive(Default)]
 struct Server {
-    waiting: BinaryHeap<Waiting>,
+    waiting: BinaryHeap<WaitingSteps>,
     serving: Vec<Serving>,
     /// Whether an older chunk interrupts the one in service.
     interrupts: bool,
@@ -225,7 +225,7 @@ impl Server {
 struct Room {
     free: u64,
     /// Chunks that wait for a part.
-    waiting: BinaryHeap<Waiting>,
+    waiting: BinaryHeap<WaitingSteps>,
 }
 
 /// A chunk on its way through its steps.
@@ -293,7 +293,7 @@ impl StageLoop {
     /// Lets a chunk start on its stages at `now`, which is not before any event that was stepped over.
     /// Returns its number: they count from 0.
     pub fn submit(&mut self, now: Picos, stages: impl Iterator<Item = Stage>) -> u32 {
-        let steps = stages.enumerate().map(|(number, stage)| Step::Serve(Service::of(number, stage)));
+        let steps = stages.enumerate().map(|(number, stage)| Step::Serve(StageService::of(number, stage)));
         self.submit_steps(now, 0, steps)
     }
 
@@ -441,7 +441,7 @@ impl StageLoop {
             let (_, number) = turned(self.queue, ready, place);
             let chunk = &self.chunks[number as usize];
             let Step::Serve(service) = self.steps[chunk.next as usize] else { unreachable!("it waits to be served") };
-            let Service { stage, busy_ps, early_ps, .. } = service;
+            let StageService { stage, busy_ps, early_ps, .. } = service;
             let span = StageSpan {
                 chunk: number,
                 stage: stage.into(),
@@ -459,7 +459,7 @@ impl StageLoop {
     }
 
     /// Times a plan by itself; `served` as in [`StageLoop::step`]. O(stages * log chunks).
-    pub fn run(&mut self, topology: &Topology, plan: &Plan, mut served: impl FnMut(usize, StageSpan)) -> Picos {
+    pub fn run(&mut self, topology: &Topology, plan: &RailsPlan, mut served: impl FnMut(usize, StageSpan)) -> Picos {
         self.clear();
         for order in &plan.orders {
             self.submit(0, plan.stages(topology, order));
@@ -507,7 +507,7 @@ pub(super) fn turned(queue: QueuePolicy, ready: Picos, number: u32) -> (Picos, u
 }
 
 /// Times `plan` and keeps what every dimension did; at most [`MAX_SHARING`] chunks share one.
-pub fn run(topology: &Topology, plan: &Plan, queue: QueuePolicy, sharing: u32) -> RailsTimes {
+pub fn run(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, sharing: u32) -> RailsTimes {
     let dimensions = topology.dimensions.len();
     let (mut spans, mut busy_ps) = (vec![Vec::new(); dimensions], vec![0; dimensions]);
     let mut times = StageLoop::new(dimensions, queue, sharing);

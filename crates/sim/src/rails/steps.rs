@@ -21,7 +21,7 @@ use std::rc::Rc;
 
 /// One step of a stage of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct StepMoment {
     /// Number of the stage among all, by start.
     pub turn: u32,
     pub step: u32,
@@ -72,7 +72,7 @@ impl<'a> Steps<'a> {
     ///
     /// # Errors
     /// [`Code::BadSpec`] if the run serves what is no stage.
-    pub fn in_order(&mut self, stages: &[Vec<Stage>], run: &RailsTimes) -> Result<(Vec<Moment>, Picos)> {
+    pub fn in_order(&mut self, stages: &[Vec<Stage>], run: &RailsTimes) -> Result<(Vec<StepMoment>, Picos)> {
         let mut chains = self.chains(stages, run)?;
         let dimensions = self.expansion.topology.dimensions.len();
         // By dimension: steps that are ready, by turn, and until when it is busy. And steps that are ready later.
@@ -110,7 +110,7 @@ impl<'a> Steps<'a> {
             }
             let chain = &mut chains[chunk as usize];
             let turn = &chain[0];
-            moments.push(Moment { turn: number, step, chunk, stage: turn.stage });
+            moments.push(StepMoment { turn: number, step, chunk, stage: turn.stage });
             free[dimension] = start + busy;
             let ready = match turn.steps.get(step as usize + 1) {
                 Some(_) if !turn.passes_on => start + busy,

@@ -16,7 +16,7 @@
 
 use super::fabric::Expansion;
 use super::lower::lower;
-use super::orders::{Plan, Stage};
+use super::orders::{RailsPlan, Stage};
 use super::stage_loop::{QueuePolicy, RailsTimes, run as time};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
@@ -73,7 +73,7 @@ impl fmt::Display for SymmetryProof {
 /// # Errors
 /// [`Code::NotProven`] with the first chunk that misses or repeats a dimension, or that the run does not
 /// serve in order; [`Code::TooLarge`] for dimensions too large to be proven alone; and as [`lower`].
-pub fn prove_by_symmetry(topology: &Topology, plan: &Plan, run: &RailsTimes) -> Result<SymmetryProof> {
+pub fn prove_by_symmetry(topology: &Topology, plan: &RailsPlan, run: &RailsTimes) -> Result<SymmetryProof> {
     check_stages(topology, plan)?;
     let stages = check_service(topology, plan, run)?;
     // Both halves of an AllReduce, and that they do not race.
@@ -96,16 +96,16 @@ pub fn prove_by_symmetry(topology: &Topology, plan: &Plan, run: &RailsTimes) -> 
 }
 
 /// One chunk of one dimension, lowered as it is in the product.
-fn prove_alone(dimension: Dimension, kind: Kind, plan: &Plan) -> Result<Proof> {
+fn prove_alone(dimension: Dimension, kind: Kind, plan: &RailsPlan) -> Result<Proof> {
     let topology = Topology { name: dimension.spec(), dimensions: vec![dimension] };
-    let alone = Plan::uniform(&topology, kind, plan.bytes, 1, plan.offload)?;
+    let alone = RailsPlan::uniform(&topology, kind, plan.bytes, 1, plan.offload)?;
     let expansion = Expansion::new(&topology)?;
     let schedule = lower(&expansion, &alone, &time(&topology, &alone, QueuePolicy::Fifo, 1), 1)?;
     verify(&expansion.fabric, &schedule)
 }
 
 /// Every dimension once for each half of the collective.
-fn check_stages(topology: &Topology, plan: &Plan) -> Result<()> {
+fn check_stages(topology: &Topology, plan: &RailsPlan) -> Result<()> {
     for (chunk, order) in plan.orders.iter().enumerate() {
         let first = (plan.kind != Kind::AllGather).then_some((order.first, "scattered"));
         let gather = matches!(plan.kind, Kind::AllReduce | Kind::AllGather).then_some((order.gather, "gathered"));
@@ -128,7 +128,7 @@ fn check_stages(topology: &Topology, plan: &Plan) -> Result<()> {
 
 /// Every stage served once, on its dimension, and not before the one before it is complete. Returns how
 /// many there are.
-fn check_service(topology: &Topology, plan: &Plan, run: &RailsTimes) -> Result<u64> {
+fn check_service(topology: &Topology, plan: &RailsPlan, run: &RailsTimes) -> Result<u64> {
     let stages: Vec<Vec<Stage>> = plan.orders.iter().map(|order| plan.stages(topology, order).collect()).collect();
     let mut starts: Vec<Vec<Option<Picos>>> = stages.iter().map(|stages| vec![None; stages.len()]).collect();
     for (number, spans) in run.spans.iter().enumerate() {
@@ -176,7 +176,7 @@ mod tests {
         for (name, _) in PRESETS {
             let topology = Topology::parse(name).unwrap();
             for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll] {
-                let mut plan = Plan::uniform(&topology, kind, 1_000_000_000, 64, false).unwrap();
+                let mut plan = RailsPlan::uniform(&topology, kind, 1_000_000_000, 64, false).unwrap();
                 Themis::default().schedule(&topology, &mut plan);
                 let timed = time(&topology, &plan, QueuePolicy::Smallest, 1);
                 let proof = prove_by_symmetry(&topology, &plan, &timed).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_million_npus_cost_no_more() {
         let topology = Topology::parse(&["fc10@1000/700ns"; 6].join(",")).unwrap();
-        let plan = Plan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 64, false).unwrap();
+        let plan = RailsPlan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 64, false).unwrap();
         let timed = time(&topology, &plan, QueuePolicy::Fifo, 1);
         let proof = prove_by_symmetry(&topology, &plan, &timed).unwrap();
         assert_eq!((proof.npus, proof.stages, proof.dimensions.len()), (1_000_000, 64 * 12, 3));
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn broken_plans_are_named() {
         let topology = Topology::parse("ring4@1000/20ns,sw4@800/700ns").unwrap();
-        let plan = Plan::uniform(&topology, Kind::AllReduce, 1 << 20, 2, false).unwrap();
+        let plan = RailsPlan::uniform(&topology, Kind::AllReduce, 1 << 20, 2, false).unwrap();
         let timed = time(&topology, &plan, QueuePolicy::Fifo, 1);
-        let refusal = |plan: &Plan, run: &RailsTimes| prove_by_symmetry(&topology, plan, run).unwrap_err();
+        let refusal = |plan: &RailsPlan, run: &RailsTimes| prove_by_symmetry(&topology, plan, run).unwrap_err();
         let mut twice = plan.clone();
         twice.orders[1].gather.as_mut_slice()[0] = 0;
         let error = refusal(&twice, &timed);
@@ -222,7 +222,7 @@ mod tests {
         let mut again = timed.clone();
         again.spans[0].push(span);
         assert!(refusal(&plan, &again).message.ends_with("is served twice"));
-        let offload = Plan { offload: true, ..plan };
+        let offload = RailsPlan { offload: true, ..plan };
         assert_eq!(refusal(&offload, &timed).code, Code::NotApplicable);
     }
 }

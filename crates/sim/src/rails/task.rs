@@ -1,7 +1,7 @@
 //! What is to be scheduled, as people ask for it.
 
-use super::orders::{Basic, MAX_CHUNKS, Plan, Stage};
-use super::scheduler::{Baseline, Phased, Scheduler, Search, Themis};
+use super::orders::{Basic, MAX_CHUNKS, RailsPlan, Stage};
+use super::scheduler::{Baseline, OrderSearch, Phased, Scheduler, Themis};
 use super::stage_endpoint;
 use super::stage_loop::{QueuePolicy, RailsTimes, run};
 use crate::ace::work::{after_link, before_link};
@@ -19,7 +19,7 @@ pub enum Policy {
     Baseline,
     /// [`Themis`].
     Themis,
-    /// [`Search`].
+    /// [`OrderSearch`].
     Search,
     /// [`Phased`].
     Phased,
@@ -47,7 +47,7 @@ impl Policy {
     }
 
     /// The scheduler, with the parameters of either kind.
-    pub fn scheduler(self, themis: Themis, search: Search) -> Box<dyn Scheduler> {
+    pub fn scheduler(self, themis: Themis, search: OrderSearch) -> Box<dyn Scheduler> {
         match self {
             Policy::Baseline => Box::new(Baseline),
             Policy::Themis => Box::new(themis),
@@ -62,7 +62,7 @@ impl Policy {
 pub enum Chunks {
     /// So many.
     Count(u32),
-    /// The fewest that are about as fast as any: [`Search::chunks`].
+    /// The fewest that are about as fast as any: [`OrderSearch::chunks`].
     Best,
     /// As many as have the size of the endpoint's ([`chunks_of`]).
     Endpoint,
@@ -91,9 +91,9 @@ const MAX_STEPS: u64 = 1 << 25;
 
 /// Steps of all chunks of some plans, apart from those of an engine for itself: a message is served by the link and by
 /// parts of the endpoint.
-fn steps_of<'a>(endpoint: &Endpoint, plans: impl Iterator<Item = (&'a Topology, &'a Plan)>) -> u64 {
+fn steps_of<'a>(endpoint: &Endpoint, plans: impl Iterator<Item = (&'a Topology, &'a RailsPlan)>) -> u64 {
     let parts = before_link(endpoint, 1).len() + usize::from(after_link(endpoint).is_some());
-    let steps = |(topology, plan): (&Topology, &Plan)| {
+    let steps = |(topology, plan): (&Topology, &RailsPlan)| {
         let messages = |stage: Stage| match stage.basic {
             Basic::Exchange => 1,
             Basic::Reduce | Basic::Gather => topology.dimensions[usize::from(stage.dimension)].steps(),
@@ -110,7 +110,7 @@ fn steps_of<'a>(endpoint: &Endpoint, plans: impl Iterator<Item = (&'a Topology, 
 /// [`Code::TooLarge`] with the number of steps.
 pub fn check_steps<'a>(
     endpoint: &Endpoint,
-    plans: impl Iterator<Item = (&'a Topology, &'a Plan)> + Clone,
+    plans: impl Iterator<Item = (&'a Topology, &'a RailsPlan)> + Clone,
 ) -> Result<()> {
     let steps = steps_of(endpoint, plans.clone());
     if steps <= MAX_STEPS {
@@ -123,7 +123,7 @@ pub fn check_steps<'a>(
 
 /// A collective to schedule, and how.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct RailsTask {
     /// Where.
     pub topology: Topology,
     /// What.
@@ -148,20 +148,20 @@ pub struct Task {
     pub endpoint: Endpoint,
 }
 
-impl Task {
+impl RailsTask {
     /// The plan, the queue policy it is for, and its timing. A search without a given queue policy
-    /// chooses that too ([`Search::best`]). Schedulers do not know of endpoints: there a search gives the fastest of
+    /// chooses that too ([`OrderSearch::best`]). Schedulers do not know of endpoints: there a search gives the fastest of
     /// what it and the others find.
     ///
     /// # Errors
-    /// As [`Plan::uniform`], [`check_steps`] and [`stage_endpoint::run`].
-    pub fn run(&self) -> Result<(Plan, QueuePolicy, RailsTimes)> {
+    /// As [`RailsPlan::uniform`], [`check_steps`] and [`stage_endpoint::run`].
+    pub fn run(&self) -> Result<(RailsPlan, QueuePolicy, RailsTimes)> {
         let chunks = match self.chunks {
             Chunks::Count(chunks) => chunks,
             Chunks::Best => self.search().chunks(&self.topology, self.kind, self.bytes, self.offload)?,
             Chunks::Endpoint => chunks_of(&self.endpoint, self.bytes)?,
         };
-        let plan = Plan::uniform(&self.topology, self.kind, self.bytes, chunks, self.offload)?;
+        let plan = RailsPlan::uniform(&self.topology, self.kind, self.bytes, chunks, self.offload)?;
         if self.endpoint == Endpoint::System {
             let (plan, queue) = self.scheduled(self.policy, plan);
             let timed = run(&self.topology, &plan, queue, self.sharing);
@@ -183,25 +183,25 @@ impl Task {
         if self.policy != Policy::Search {
             return own;
         }
-        let time = |found: &Result<(Plan, QueuePolicy, RailsTimes)>| {
+        let time = |found: &Result<(RailsPlan, QueuePolicy, RailsTimes)>| {
             found.as_ref().map_or(Picos::MAX, |(.., timed)| timed.time_ps)
         };
         let others = [Policy::Baseline, Policy::Themis, Policy::Phased].into_iter().map(timed);
         others.fold(own, |best, other| if time(&other) < time(&best) { other } else { best })
     }
 
-    fn search(&self) -> Search {
-        Search { sharing: self.sharing, seed: self.seed, ..Search::default() }
+    fn search(&self) -> OrderSearch {
+        OrderSearch { sharing: self.sharing, seed: self.seed, ..OrderSearch::default() }
     }
 
     /// A plan ordered by a scheduler, and the queue policy it is for.
-    fn scheduled(&self, policy: Policy, mut plan: Plan) -> (Plan, QueuePolicy) {
+    fn scheduled(&self, policy: Policy, mut plan: RailsPlan) -> (RailsPlan, QueuePolicy) {
         if policy == Policy::Search && self.queue.is_none() {
             let queue = self.search().best(&self.topology, &mut plan);
             return (plan, queue);
         }
         let queue = self.queue.unwrap_or(policy.queue());
-        policy.scheduler(self.themis, Search { queue, ..self.search() }).schedule(&self.topology, &mut plan);
+        policy.scheduler(self.themis, OrderSearch { queue, ..self.search() }).schedule(&self.topology, &mut plan);
         (plan, queue)
     }
 }
@@ -210,8 +210,8 @@ impl Task {
 mod tests {
     use super::*;
 
-    fn task(topology: &str, policy: Policy, bytes: Bytes, endpoint: &str) -> Task {
-        Task {
+    fn task(topology: &str, policy: Policy, bytes: Bytes, endpoint: &str) -> RailsTask {
+        RailsTask {
             topology: Topology::parse(topology).unwrap(),
             kind: Kind::AllReduce,
             bytes,
@@ -270,7 +270,7 @@ mod tests {
     fn steps_are_those_of_the_plan() {
         for (topology, policy) in [("ace:4x3x2", Policy::Phased), ("sw8@800/700ns,fc3@100/20ns", Policy::Baseline)] {
             for kind in [Kind::AllReduce, Kind::AllGather, Kind::AllToAll] {
-                let task = Task { kind, ..task(topology, policy, 1 << 20, "npu") };
+                let task = RailsTask { kind, ..task(topology, policy, 1 << 20, "npu") };
                 let (plan, ..) = task.run().unwrap();
                 let group = stage_endpoint::RailsGroup::whole(&task.topology);
                 let node = stage_endpoint::RailsEndpoint::new(

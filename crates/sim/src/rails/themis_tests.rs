@@ -1,10 +1,10 @@
 //! The example, closed forms and figures of Themis (ISCA 2022), and properties on random topologies.
 
 use super::advise::advise;
-use super::orders::{ChunkOrder, MAX_CHUNKS, Plan, StageTable};
+use super::orders::{ChunkOrder, MAX_CHUNKS, RailsPlan, StageTable};
 use super::scheduler::timing::Timing;
-use super::scheduler::{Baseline, Scheduler, Search, Themis};
-use super::stage_loop::{MAX_SHARING, QueuePolicy, Service, StageLoop, Step, run};
+use super::scheduler::{Baseline, OrderSearch, Scheduler, Themis};
+use super::stage_loop::{MAX_SHARING, QueuePolicy, StageLoop, StageService, Step, run};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
@@ -13,8 +13,8 @@ use proptest::prelude::*;
 
 const SIZES_MB: [u64; 5] = [100, 250, 500, 750, 1000];
 
-fn scheduled(topology: &Topology, scheduler: &dyn Scheduler, bytes: u64, chunks: u32) -> Plan {
-    let mut plan = Plan::uniform(topology, Kind::AllReduce, bytes, chunks, false).unwrap();
+fn scheduled(topology: &Topology, scheduler: &dyn Scheduler, bytes: u64, chunks: u32) -> RailsPlan {
+    let mut plan = RailsPlan::uniform(topology, Kind::AllReduce, bytes, chunks, false).unwrap();
     scheduler.schedule(topology, &mut plan);
     plan
 }
@@ -94,7 +94,7 @@ fn few_and_many_chunks() {
 
 #[test]
 fn the_search_reaches_99_percent() {
-    let search = Search::default();
+    let search = OrderSearch::default();
     assert!(mean(&search, QueuePolicy::Tail) >= 99.6);
     for (chunks, least) in [(4, 75.0), (8, 92.0), (16, 98.0)] {
         let of = |(name, _): &(&str, &str)| utilization(name, &search, QueuePolicy::Tail, 100, chunks);
@@ -110,7 +110,7 @@ fn never_loses_to_themis(sizes_mb: &[u64]) {
         for (size, chunks) in sizes_mb.iter().map(|&size| (size, 64)).chain([(100, 4), (100, 8), (100, 16)]) {
             let themis = scheduled(&topology, &Themis::default(), size * 1_000_000, chunks);
             let mut plan = themis.clone();
-            let queue = Search::default().best(&topology, &mut plan);
+            let queue = OrderSearch::default().best(&topology, &mut plan);
             let best = run(&topology, &plan, queue, 1).time_ps;
             for &(_, queue) in QueuePolicy::ALL {
                 assert!(best <= run(&topology, &themis, queue, 1).time_ps, "{name}, {size} MB, {chunks} chunks");
@@ -132,7 +132,7 @@ fn the_best_loses_no_point_to_themis() {
 
 #[test]
 fn as_many_chunks_as_are_worth_it() {
-    let search = Search { stages: 200_000, ..Search::default() };
+    let search = OrderSearch { stages: 200_000, ..OrderSearch::default() };
     let chunks = |spec| search.chunks(&Topology::parse(spec).unwrap(), Kind::AllReduce, 100_000_000, false).unwrap();
     // One dimension is busy all the time with a single chunk; three need many.
     assert_eq!(chunks("sw16@800/0ns"), 1);
@@ -145,7 +145,7 @@ fn the_most_chunks_are_searched_in_seconds() {
     let topology = Topology::parse("ring2@1000/20ns,sw8@800/700ns,sw1024@3/1ns").unwrap();
     let mut plan = scheduled(&topology, &Baseline, 100_000_000, MAX_CHUNKS);
     let start = std::time::Instant::now();
-    Search::default().best(&topology, &mut plan);
+    OrderSearch::default().best(&topology, &mut plan);
     assert!(start.elapsed().as_secs() < 60);
 }
 
@@ -161,7 +161,7 @@ fn a_million_npus_cost_no_more() {
 fn switches_that_reduce_halve_the_traffic() {
     let topology = Topology::parse("sw16@1000/700ns,sw64@100/1700ns").unwrap();
     let of = |offload| {
-        let plan = Plan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 64, offload).unwrap();
+        let plan = RailsPlan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 64, offload).unwrap();
         (plan.bytes_sent(&topology), run(&topology, &plan, QueuePolicy::Fifo, 1).time_ps)
     };
     let ((plain, slow), (offloaded, fast)) = (of(false), of(true));
@@ -184,7 +184,7 @@ fn windows_of_activity() {
 #[test]
 fn no_dimension_is_nothing_to_schedule() {
     let topology = Topology { name: "none".into(), dimensions: vec![] };
-    for scheduler in [&Baseline as &dyn Scheduler, &Themis::default(), &Search::default()] {
+    for scheduler in [&Baseline as &dyn Scheduler, &Themis::default(), &OrderSearch::default()] {
         let plan = scheduled(&topology, scheduler, 1 << 30, 8);
         assert_eq!(run(&topology, &plan, QueuePolicy::Fifo, 1).time_ps, 0);
     }
@@ -201,7 +201,7 @@ fn topologies() -> impl Strategy<Value = Topology> {
 #[test]
 fn the_oldest_interrupts() {
     let service = |server, busy_ps, early_ps| {
-        Step::Serve(Service { server, stage: 0, size: 0, size_before: 0, busy_ps, latency_ps: 0, early_ps })
+        Step::Serve(StageService { server, stage: 0, size: 0, size_before: 0, busy_ps, latency_ps: 0, early_ps })
     };
     let ends = |mut engine: StageLoop| {
         engine.submit_steps(0, 1, [service(0, 100, 60), service(2, 5, 0)].into_iter());
@@ -233,7 +233,7 @@ proptest! {
         let bytes = megabytes * 1_000_000;
         let total = 2.0 * bytes as f64 * (1.0 - 1.0 / topology.npus() as f64);
         for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll] {
-            let mut plan = Plan::uniform(&topology, kind, bytes, chunks, false).unwrap();
+            let mut plan = RailsPlan::uniform(&topology, kind, bytes, chunks, false).unwrap();
             Themis::default().schedule(&topology, &mut plan);
             if kind == Kind::AllReduce {
                 let sent: f64 = plan.bytes_sent(&topology).iter().sum();
@@ -282,8 +282,8 @@ proptest! {
     }
 }
 
-fn scheduled_as(topology: &Topology, plan: &Plan) -> Plan {
+fn scheduled_as(topology: &Topology, plan: &RailsPlan) -> RailsPlan {
     let mut searched = plan.clone();
-    Search { stages: 20_000, ..Search::default() }.schedule(topology, &mut searched);
+    OrderSearch { stages: 20_000, ..OrderSearch::default() }.schedule(topology, &mut searched);
     searched
 }

@@ -1,7 +1,7 @@
 //! When messages were received and added: the finish of ranks and the completion of chunks.
 
 use crate::clock::Ticks;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::result::ChunkRow;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::interruptible;
@@ -55,7 +55,7 @@ impl Semaphores {
 
 impl Deliveries {
     /// Nothing delivered yet of `plan`.
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &RunPlan) -> Self {
         let lanes = &plan.lane_chunks;
         let all_chunks = lanes.iter().fold(0u64, |sum, &chunks| sum.saturating_add(chunks)) <= MAX_CHUNK_ROWS;
         let mut rows = 0;
@@ -83,7 +83,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// [`Code::TooLarge`] for too many chunks.
-    pub fn count_chunks(&mut self, plan: &Plan) -> Result<()> {
+    pub fn count_chunks(&mut self, plan: &RunPlan) -> Result<()> {
         if !self.all_chunks {
             let what = "the exchanges have too many chunks to follow each; choose a larger chunk or piece";
             return Err(Error::new(Code::TooLarge, what));
@@ -120,7 +120,7 @@ impl Deliveries {
     }
 
     /// A message was received and added at `now`.
-    pub fn applied(&mut self, plan: &Plan, id: TransferId, chunk: u64, now: Ticks) {
+    pub fn applied(&mut self, plan: &RunPlan, id: TransferId, chunk: u64, now: Ticks) {
         if let Some(record) = &mut self.record {
             record.push((id, chunk, now));
         }
@@ -166,7 +166,7 @@ impl Deliveries {
 
     /// Adds what was recorded `periods` times, each `period` later and as many chunks further as
     /// were recorded of the transfer. First and last chunks are never among what is repeated.
-    pub fn repeat(&mut self, plan: &Plan, periods: u64, period: Ticks) {
+    pub fn repeat(&mut self, plan: &RunPlan, periods: u64, period: Ticks) {
         let Some(record) = self.record.take() else { return };
         let mut chunks = vec![0; plan.jobs.len()];
         record.iter().for_each(|&(id, _, _)| chunks[id as usize] += 1);
@@ -193,7 +193,7 @@ impl Deliveries {
     }
 
     /// The chunk table: lanes that were moved at all.
-    pub fn chunk_rows(&self, plan: &Plan) -> Vec<ChunkRow> {
+    pub fn chunk_rows(&self, plan: &RunPlan) -> Vec<ChunkRow> {
         let mut moved = vec![false; plan.lane_chunks.len()];
         plan.jobs.iter().flat_map(|job| plan.lanes(job)).for_each(|lane| moved[lane] = true);
         let mut chunks = Vec::with_capacity(self.complete.len());

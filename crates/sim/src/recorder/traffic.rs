@@ -3,7 +3,7 @@
 use super::spans::Spans;
 use super::windows::Windows;
 use crate::clock::Ticks;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::TransferId;
 
@@ -54,7 +54,7 @@ impl LinkPower {
 
 impl Traffic {
     /// Nothing transmitted yet; windows are a power of two of picoseconds.
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &RunPlan) -> Self {
         let first = 0..plan.fabric.links.len() as LinkId;
         let links: Vec<u64> = first.map(|first| plan.channels.links(first).len() as u64).collect();
         let shift = 10 + plan.clock.bits();

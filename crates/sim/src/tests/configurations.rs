@@ -34,7 +34,9 @@ fn schedules_that_change_the_fabric_run_alone() {
     let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, "dbtree").unwrap();
     let flights = [Flight::unproven(&schedule), Flight::unproven(&schedule)];
     let error =
-        simulate_flights(&fabric, &flights, Order::Fifo, &system, Fidelity::Packet, Options::default(), &mut |_| true)
-            .unwrap_err();
+        simulate_flights(&fabric, &flights, Order::Fifo, &system, Fidelity::Packet, RunOptions::default(), &mut |_| {
+            true
+        })
+        .unwrap_err();
     assert!(error.code == Code::NotApplicable && error.message.contains("runs alone"), "{error}");
 }

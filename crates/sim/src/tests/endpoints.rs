@@ -109,7 +109,7 @@ fn ranks_on_the_way_store_messages() {
     let schedule = algorithm::build(&fabric, &system("system"), collective, 9 * 8_192, "direct").unwrap();
     let legs = |endpoint: &str| {
         let (flights, system) = ([Flight::unproven(&schedule)], system(endpoint));
-        let plan = Plan::new(&fabric, &flights, &system).unwrap();
+        let plan = RunPlan::new(&fabric, &flights, &system).unwrap();
         plan.jobs.iter().map(|job| plan.route(job).len()).collect::<Vec<_>>()
     };
     let whole = legs("system");

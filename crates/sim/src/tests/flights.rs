@@ -33,7 +33,7 @@ proptest! {
             if fidelity == Fidelity::Flit && packets > 12 {
                 continue;
             }
-            let mut plan = Plan::new(&fabric, &flights, &system).unwrap();
+            let mut plan = RunPlan::new(&fabric, &flights, &system).unwrap();
             plan.power = Some(PowerRates::new(&plan));
             let result = |merge_runs, skip_periods| {
                 let shortcuts = Shortcuts { merge_runs, skip_periods, ..Shortcuts::default() };

@@ -13,7 +13,7 @@ fn divided(
     shortcuts: Shortcuts,
 ) -> Option<[SimulationResult; 2]> {
     let flights = [Flight::unproven(schedule)];
-    let mut plan = Plan::new(fabric, &flights, system).ok()?;
+    let mut plan = RunPlan::new(fabric, &flights, system).ok()?;
     plan.power = Some(PowerRates::new(&plan));
     let parts = Division::of(&plan, count)?;
     let joint = together(&plan, &parts, shortcuts, &mut |_| true).unwrap();
@@ -78,7 +78,7 @@ fn what_is_not_divided() {
         let mut schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap();
         change(&mut system, &mut schedule);
         let flights = [Flight::unproven(&schedule)];
-        Division::of(&Plan::new(&fabric, &flights, &system).unwrap(), 3).map(|parts| parts.count())
+        Division::of(&RunPlan::new(&fabric, &flights, &system).unwrap(), 3).map(|parts| parts.count())
     };
     assert_eq!(count("dbtree", &|_, _| ()), Some(3));
     assert_eq!(count("dbtree", &|system, _| system.link_latency_ps = 0), None);
@@ -104,7 +104,7 @@ fn long_runs_go_on_in_parts() {
     let kind = Collective::new(Kind::AllReduce);
     let schedule = algorithm::build(&fabric, &system, kind, 1 << 26, "dbtree").unwrap();
     let flights = [Flight::unproven(&schedule)];
-    let plan = Plan::new(&fabric, &flights, &system).unwrap();
+    let plan = RunPlan::new(&fabric, &flights, &system).unwrap();
     let [one, two] = [1, 2].map(|cores| {
         let mut shares = vec![];
         let shortcuts = Shortcuts { cores, alone: 1 << 16, ..Shortcuts::default() };

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 
 /// Checks a trace against the tables, which must be those of the run without one.
 fn check(fabric: &Fabric, flights: &[Flight], order: Order, system: &System, fidelity: Fidelity) -> Trace {
-    let plain = simulate_flights(fabric, flights, order, system, fidelity, Options::default(), &mut |_| true).unwrap();
-    let traced = trace_flights(fabric, flights, order, system, fidelity, Options::default(), &mut |_| true).unwrap();
+    let plain =
+        simulate_flights(fabric, flights, order, system, fidelity, RunOptions::default(), &mut |_| true).unwrap();
+    let traced = trace_flights(fabric, flights, order, system, fidelity, RunOptions::default(), &mut |_| true).unwrap();
     let trace = traced.trace.clone().unwrap();
     assert_eq!(SimulationResult { trace: None, events: plain.events, ..traced }, plain);
     let mut busy: HashMap<Track, u64> = HashMap::new();
@@ -101,7 +102,7 @@ fn large_runs_are_refused() {
         algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 40, "tto:chunk=96KiB").unwrap();
     let flights = [Flight::unproven(&schedule)];
     let error =
-        trace_flights(&fabric, &flights, Order::Fifo, &tto(), Fidelity::Packet, Options::default(), &mut |_| true);
+        trace_flights(&fabric, &flights, Order::Fifo, &tto(), Fidelity::Packet, RunOptions::default(), &mut |_| true);
     let error = error.unwrap_err();
     assert_eq!(error.code, Code::TooLarge);
     assert!(error.message.starts_with("a trace has at most 1048576 events, and this run has "), "{error}");

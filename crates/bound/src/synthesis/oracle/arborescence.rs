@@ -4,10 +4,10 @@
 //! 1965; J. Edmonds 1967; R. E. Tarjan, "Finding optimum branchings", Networks 1977).
 
 use super::Oracle;
-use super::closure::{Closure, Entry, Source, Way, Ways};
+use super::closure::{Closure, Entry, HubSource, HubWay, HubWays};
 use super::low::Lowest;
 use crate::synthesis::graph::Graph;
-use crate::synthesis::parts::Parts;
+use crate::synthesis::parts::DisjointSets;
 use crate::synthesis::plan::Plan;
 use antiphon_base::watch::checkpoint;
 
@@ -27,7 +27,7 @@ impl Oracle for Arborescences {
 }
 
 /// The plan of a tree, as the way into every rank.
-fn plan(closure: &Closure, into: &[Option<Way>]) -> Plan {
+fn plan(closure: &Closure, into: &[Option<HubWay>]) -> Plan {
     let mut plan = Plan::default();
     for (source, entry) in into.iter().flatten() {
         plan.branch(source.rank, entry.to, [], closure.arcs(source.id, entry.id));
@@ -39,7 +39,7 @@ const NONE: u32 = u32::MAX;
 
 /// The entries of each rank, as heaps that are merged when ranks become one part.
 struct Branching<'a> {
-    ways: &'a Ways,
+    ways: &'a HubWays,
     /// Leftist trees over entries.
     nodes: Vec<HeapNode>,
     /// The nodes and the heaps of all ranks, as they are at first.
@@ -60,7 +60,7 @@ struct HeapNode {
 }
 
 impl<'a> Branching<'a> {
-    fn new(ways: &'a Ways) -> Self {
+    fn new(ways: &'a HubWays) -> Self {
         let mut queues = vec![Vec::new(); ways.ranks];
         (0..).zip(&ways.entries).for_each(|(id, entry)| queues[entry.to as usize].push(id));
         let node = |entry: &Entry| HeapNode {
@@ -88,12 +88,12 @@ impl<'a> Branching<'a> {
     }
 
     /// The source with which an entry is taken.
-    fn source(&self, entry: u32) -> Source {
+    fn source(&self, entry: u32) -> HubSource {
         self.ways.sources[self.ways.entries[entry as usize].hub as usize][self.nodes[entry as usize].source as usize]
     }
 
     /// Takes the first entry of a heap with its next source from outside a part. What is left of the heap, with it if there is one.
-    fn next(&mut self, heap: u32, part: u32, parts: &mut Parts) -> u32 {
+    fn next(&mut self, heap: u32, part: u32, parts: &mut DisjointSets) -> u32 {
         let HeapNode { left, right, source, .. } = self.nodes[heap as usize];
         let rest = self.merge(left, right);
         let sources = &self.ways.sources[self.ways.entries[heap as usize].hub as usize];
@@ -109,15 +109,15 @@ impl<'a> Branching<'a> {
     ///
     /// # Panics
     /// If some rank cannot be reached.
-    fn from(&mut self, root: u32) -> Vec<Option<Way>> {
+    fn from(&mut self, root: u32) -> Vec<Option<HubWay>> {
         checkpoint();
         let ranks = self.ways.ranks;
         self.nodes.clone_from(&self.fresh);
         let mut heaps = self.heaps.clone();
         // Parts: ranks, then what cycles were contracted to. `above` is the part that a part went into.
         let mut above: Vec<u32> = (0..ranks as u32).collect();
-        let mut parts = Parts::new(ranks);
-        let mut entered: Vec<Option<Way>> = vec![None; ranks];
+        let mut parts = DisjointSets::new(ranks);
+        let mut entered: Vec<Option<HubWay>> = vec![None; ranks];
         let mut state: Vec<u8> = vec![0; ranks];
         state[root as usize] = 2;
         for start in 0..ranks as u32 {
@@ -169,7 +169,7 @@ impl<'a> Branching<'a> {
     }
 
     /// From the outermost parts inwards: the way into a part is that into the member it enters; others keep theirs.
-    fn expand(&self, root: u32, above: &[u32], mut entered: Vec<Option<Way>>) -> Vec<Option<Way>> {
+    fn expand(&self, root: u32, above: &[u32], mut entered: Vec<Option<HubWay>>) -> Vec<Option<HubWay>> {
         let mut taken = vec![false; above.len()];
         for part in (0..above.len() as u32).rev().filter(|&part| part != root) {
             let Some(way) = entered[part as usize].filter(|_| !taken[part as usize]) else { continue };

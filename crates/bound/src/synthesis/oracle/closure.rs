@@ -30,17 +30,17 @@ impl PartialOrd for Open {
 }
 
 /// The cheapest ways from one node to others at given prices.
-pub struct Search {
+pub struct CheapestWays {
     cost: Vec<f64>,
     /// Last arc to every node that was reached.
     last: Vec<u32>,
     reached: Vec<u32>,
 }
 
-impl Search {
+impl CheapestWays {
     /// For a graph of so many nodes.
-    pub fn new(nodes: usize) -> Search {
-        Search { cost: vec![f64::INFINITY; nodes], last: vec![u32::MAX; nodes], reached: vec![] }
+    pub fn new(nodes: usize) -> CheapestWays {
+        CheapestWays { cost: vec![f64::INFINITY; nodes], last: vec![u32::MAX; nodes], reached: vec![] }
     }
 
     /// Finds the ways from a node; over ranks, too, if `through`. O(arcs log arcs) of what is reached.
@@ -91,7 +91,7 @@ impl Search {
 
 /// A way from a rank to a hub.
 #[derive(Debug, Clone, Copy)]
-pub struct Source {
+pub struct HubSource {
     pub rank: u32,
     pub cost: f64,
     /// What the way is, to whom made it.
@@ -109,15 +109,15 @@ pub struct Entry {
 }
 
 /// Ways between ranks: from every source of a hub by every entry of it, but not to the same rank.
-pub struct Ways {
+pub struct HubWays {
     pub ranks: usize,
     /// By hub, the cheapest first.
-    pub sources: Vec<Vec<Source>>,
+    pub sources: Vec<Vec<HubSource>>,
     /// By hub.
     pub entries: Vec<Entry>,
 }
 
-impl Ways {
+impl HubWays {
     /// Whether there is a way back for each. O(ways).
     pub fn are_mutual(&self) -> bool {
         let mut are = vec![false; self.ranks * self.ranks];
@@ -131,7 +131,7 @@ impl Ways {
 }
 
 /// A way from rank to rank: a source and an entry of the same hub.
-pub type Way = (Source, Entry);
+pub type HubWay = (HubSource, Entry);
 
 /// No arc.
 const NONE: u32 = u32::MAX;
@@ -139,7 +139,7 @@ const NONE: u32 = u32::MAX;
 /// All ways between ranks, and where the arcs of each are.
 pub struct Closure {
     /// The first arc of a way is the source's number; the others are the entry's.
-    pub ways: Ways,
+    pub ways: HubWays,
     arcs: Vec<u32>,
     first: Vec<u32>,
 }
@@ -150,8 +150,8 @@ impl Closure {
         let ranks = graph.ranks.len();
         // Every rank is a hub for the arcs out of it.
         let mut nodes: Vec<u32> = graph.ranks.clone();
-        let own = |rank: u32| vec![Source { rank, cost: 0.0, id: NONE }];
-        let mut sources: Vec<Vec<Source>> = (0..ranks as u32).map(own).collect();
+        let own = |rank: u32| vec![HubSource { rank, cost: 0.0, id: NONE }];
+        let mut sources: Vec<Vec<HubSource>> = (0..ranks as u32).map(own).collect();
         if !through {
             let mut hub_at: Vec<Option<usize>> = vec![None; graph.rank_at.len()];
             for (rank, &node) in (0..).zip(&graph.ranks) {
@@ -165,15 +165,15 @@ impl Closure {
                         sources.push(vec![]);
                         nodes.len() - 1
                     });
-                    sources[hub].push(Source { rank, cost: prices[id as usize], id });
+                    sources[hub].push(HubSource { rank, cost: prices[id as usize], id });
                 }
             }
-            let cheapest = |a: &Source, b: &Source| a.cost.total_cmp(&b.cost).then(a.id.cmp(&b.id));
+            let cheapest = |a: &HubSource, b: &HubSource| a.cost.total_cmp(&b.cost).then(a.id.cmp(&b.id));
             sources[ranks..].iter_mut().for_each(|sources| sources.sort_unstable_by(cheapest));
         }
-        let ways = Ways { ranks, sources, entries: vec![] };
+        let ways = HubWays { ranks, sources, entries: vec![] };
         let mut closure = Closure { ways, arcs: vec![], first: vec![0] };
-        let mut search = Search::new(graph.rank_at.len());
+        let mut search = CheapestWays::new(graph.rank_at.len());
         for (hub, &node) in (0..).zip(&nodes) {
             if !through && (hub as usize) < ranks {
                 for &id in &graph.out[node as usize] {

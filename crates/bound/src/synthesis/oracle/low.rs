@@ -1,11 +1,11 @@
 //! The cheapest of the lowest trees: every rank is as few ways from the root as it can be, and takes the cheapest of the
 //! ways from ranks that are one nearer.
 
-use super::closure::{Source, Way, Ways};
+use super::closure::{HubSource, HubWay, HubWays};
 
 /// Ways by the ranks they start at and end at.
 pub struct Lowest<'a> {
-    ways: &'a Ways,
+    ways: &'a HubWays,
     /// Hubs of which each rank is a source.
     hubs: Vec<Vec<u32>>,
     /// Entries of every hub, and of every rank.
@@ -15,7 +15,7 @@ pub struct Lowest<'a> {
 
 impl<'a> Lowest<'a> {
     /// With these ways.
-    pub fn new(ways: &'a Ways) -> Self {
+    pub fn new(ways: &'a HubWays) -> Self {
         let (ranks, hubs) = (ways.ranks, ways.sources.len());
         let mut lowest = Lowest { ways, hubs: vec![vec![]; ranks], out: vec![vec![]; hubs], into: vec![vec![]; ranks] };
         for (hub, sources) in (0..).zip(&ways.sources) {
@@ -29,7 +29,7 @@ impl<'a> Lowest<'a> {
     }
 
     /// The way into every rank but the root, and what all cost. O(sources + entries).
-    pub fn from(&self, root: u32) -> (Vec<Option<Way>>, f64) {
+    pub fn from(&self, root: u32) -> (Vec<Option<HubWay>>, f64) {
         let mut level = vec![u32::MAX; self.ways.ranks];
         // A hub is as near as its nearest source; of these the cheapest counts.
         let mut hub_level = vec![u32::MAX; self.ways.sources.len()];
@@ -52,13 +52,13 @@ impl<'a> Lowest<'a> {
                 }
             }
         }
-        let nearest = |(hub, sources): (usize, &Vec<Source>)| {
+        let nearest = |(hub, sources): (usize, &Vec<HubSource>)| {
             sources
                 .iter()
                 .find(|source| hub_level[hub] == level[source.rank as usize] && hub_level[hub] != u32::MAX)
                 .copied()
         };
-        let nearest: Vec<Option<Source>> = self.ways.sources.iter().enumerate().map(nearest).collect();
+        let nearest: Vec<Option<HubSource>> = self.ways.sources.iter().enumerate().map(nearest).collect();
         let mut cost = 0.0;
         let mut entered = vec![None; self.ways.ranks];
         for &rank in &order[1..] {
@@ -67,7 +67,7 @@ impl<'a> Lowest<'a> {
                 let is_nearer = hub_level[entry.hub as usize].saturating_add(1) == level[rank as usize];
                 Some((nearest[entry.hub as usize].filter(|_| is_nearer)?, entry))
             };
-            let price = |way: &Way| way.0.cost + way.1.cost;
+            let price = |way: &HubWay| way.0.cost + way.1.cost;
             let ways = self.into[rank as usize].iter().filter_map(way);
             let way = ways.min_by(|a, b| price(a).total_cmp(&price(b))).expect("it was reached");
             cost += price(&way);

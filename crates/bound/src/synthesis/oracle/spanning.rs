@@ -1,10 +1,10 @@
 //! Trees that join all ranks, up which sums go and down which copies come: all-reduce.
 
 use super::Oracle;
-use super::closure::{Closure, Entry, Source, Ways};
+use super::closure::{Closure, Entry, HubSource, HubWays};
 use super::low::Lowest;
 use crate::synthesis::graph::Graph;
-use crate::synthesis::parts::Parts;
+use crate::synthesis::parts::DisjointSets;
 use crate::synthesis::plan::Plan;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Oracle for SpanningTrees {
 }
 
 /// One end of a way there and back: a rank that sends to one hub and receives from another.
-struct End {
+struct HubEnd {
     hubs: (u32, u32),
     rank: u32,
     cost: f64,
@@ -56,9 +56,9 @@ struct End {
 /// of these ways.
 struct Pairs {
     closure: Closure,
-    ends: Vec<End>,
+    ends: Vec<HubEnd>,
     /// Sources and entries are numbers of ends.
-    ways: Ways,
+    ways: HubWays,
     /// Ends that send to a hub and receive from another one, and those that do the opposite; the cheapest first.
     both: Vec<(Range<usize>, Range<usize>)>,
 }
@@ -66,13 +66,13 @@ struct Pairs {
 impl Pairs {
     fn new(closure: Closure) -> Pairs {
         let one_way = &closure.ways;
-        let mut sent: Vec<Vec<(u32, Source)>> = vec![vec![]; one_way.ranks];
+        let mut sent: Vec<Vec<(u32, HubSource)>> = vec![vec![]; one_way.ranks];
         for (hub, sources) in (0..).zip(&one_way.sources) {
             sources.iter().for_each(|source| sent[source.rank as usize].push((hub, *source)));
         }
-        let mut ends: Vec<End> = vec![];
+        let mut ends: Vec<HubEnd> = vec![];
         for entry in &one_way.entries {
-            ends.extend(sent[entry.to as usize].iter().map(|&(hub, source)| End {
+            ends.extend(sent[entry.to as usize].iter().map(|&(hub, source)| HubEnd {
                 hubs: (hub, entry.hub),
                 rank: entry.to,
                 cost: source.cost + entry.cost,
@@ -88,12 +88,12 @@ impl Pairs {
         }
         let of: HashMap<(u32, u32), &Range<usize>> =
             groups.iter().map(|group| (ends[group.start].hubs, group)).collect();
-        let mut ways = Ways { ranks: one_way.ranks, sources: vec![], entries: vec![] };
+        let mut ways = HubWays { ranks: one_way.ranks, sources: vec![], entries: vec![] };
         let mut both = vec![];
         for (hub, group) in (0..).zip(&groups) {
             let (one, other) = ends[group.start].hubs;
             let others = of.get(&(other, one)).map_or(0..0, |&others| others.clone());
-            let source = |at: usize| Source { rank: ends[at].rank, cost: ends[at].cost, id: at as u32 };
+            let source = |at: usize| HubSource { rank: ends[at].rank, cost: ends[at].cost, id: at as u32 };
             ways.sources.push(group.clone().map(source).collect());
             let entry = |at: usize| Entry { hub, to: ends[at].rank, cost: ends[at].cost, id: at as u32 };
             ways.entries.extend(others.clone().map(entry));
@@ -119,7 +119,7 @@ impl Pairs {
             }
         }
         edges.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-        let mut parts = Parts::new(self.ways.ranks);
+        let mut parts = DisjointSets::new(self.ways.ranks);
         let mut joined: Vec<Vec<(u32, u32)>> = vec![vec![]; self.ways.ranks];
         for (_, one, other) in edges {
             let [a, b] = [one, other].map(|end| self.ends[end as usize].rank);

@@ -116,14 +116,14 @@ pub fn among(near: &Neighbours, symmetric: bool, thorough: bool) -> Result<Vec<u
     let most = if thorough { MAX_STEPS } else { 4 * quick };
     let mut steps = 0;
     for (search, most) in [
-        (depth_first as fn(&Neighbours, usize) -> Outcome, quick),
+        (depth_first as fn(&Neighbours, usize) -> SearchOutcome, quick),
         (rotations, if symmetric { most } else { 0 }),
         (depth_first, if thorough { most } else { 0 }),
     ] {
         match search(near, most) {
-            Outcome::Cycle(ranks) => return Ok(ranks),
-            Outcome::None => return none("every way was tried".into()),
-            Outcome::GaveUp => steps += most,
+            SearchOutcome::Cycle(ranks) => return Ok(ranks),
+            SearchOutcome::None => return none("every way was tried".into()),
+            SearchOutcome::GaveUp => steps += most,
         }
     }
     Err(format!("no Hamiltonian cycle through its ranks was found within {steps} steps"))
@@ -157,7 +157,7 @@ fn obstacle(near: &Neighbours, symmetric: bool) -> Option<String> {
 }
 
 /// How a search ended.
-enum Outcome {
+enum SearchOutcome {
     Cycle(Vec<u32>),
     /// There is none.
     None,
@@ -165,7 +165,7 @@ enum Outcome {
 }
 
 /// Depth first, neighbours with few ways out before others (Warnsdorff).
-fn depth_first(near: &Neighbours, steps: usize) -> Outcome {
+fn depth_first(near: &Neighbours, steps: usize) -> SearchOutcome {
     let count = near.len();
     let mut used = vec![false; count];
     // Unused neighbours of each rank (those that lead to it, where links go one way).
@@ -175,7 +175,7 @@ fn depth_first(near: &Neighbours, steps: usize) -> Outcome {
     let mut path: Vec<u32> = Vec::with_capacity(count);
     let mut stack = vec![vec![0u32]];
     while left > 0 {
-        let Some(choices) = stack.last_mut() else { return Outcome::None };
+        let Some(choices) = stack.last_mut() else { return SearchOutcome::None };
         match choices.pop() {
             Some(next) => {
                 path.push(next);
@@ -184,7 +184,7 @@ fn depth_first(near: &Neighbours, steps: usize) -> Outcome {
                 list.iter().for_each(|&n| ways_out[n as usize] -= 1);
                 left = left.saturating_sub(list.len());
                 if path.len() == count && list.contains(&0) {
-                    return Outcome::Cycle(path);
+                    return SearchOutcome::Cycle(path);
                 }
                 let mut choices: Vec<u32> = list.iter().copied().filter(|&n| !used[n as usize]).collect();
                 choices.sort_unstable_by_key(|&n| Reverse((ways_out[n as usize], n)));
@@ -192,24 +192,24 @@ fn depth_first(near: &Neighbours, steps: usize) -> Outcome {
             }
             None => {
                 stack.pop();
-                let Some(last) = path.pop() else { return Outcome::None };
+                let Some(last) = path.pop() else { return SearchOutcome::None };
                 used[last as usize] = false;
                 near[last as usize].iter().for_each(|&n| ways_out[n as usize] += 1);
             }
         }
     }
-    Outcome::GaveUp
+    SearchOutcome::GaveUp
 }
 
 /// A path that grows at its end and is turned where it cannot (Posa, "Hamiltonian circuits in random graphs",
 /// Discrete Mathematics 1976), from other ranks again where that does not help; seeded.
-fn rotations(near: &Neighbours, steps: usize) -> Outcome {
+fn rotations(near: &Neighbours, steps: usize) -> SearchOutcome {
     let count = near.len();
     let mut random = Pcg64Mcg::seed_from_u64(0);
     let mut below = move |n: usize| (random.next_u64() % n as u64) as usize;
     let (mut left, mut start) = (steps, 0);
     while left > 0 {
-        let mut path = Path::new(near, start);
+        let mut path = RankPath::new(near, start);
         let mut turns = 0;
         while left > 0 && turns < 8 * count + 64 {
             let end = path.end();
@@ -225,7 +225,7 @@ fn rotations(near: &Neighbours, steps: usize) -> Outcome {
             let closed = list.contains(&path.ranks[0]);
             if closed && path.ranks.len() == count {
                 path.ranks.rotate_left(path.place[0] as usize);
-                return Outcome::Cycle(path.ranks);
+                return SearchOutcome::Cycle(path.ranks);
             }
             let from = if closed {
                 // Open the cycle next to a rank that is not on it.
@@ -248,11 +248,11 @@ fn rotations(near: &Neighbours, steps: usize) -> Outcome {
         }
         start = below(count) as u32;
     }
-    Outcome::GaveUp
+    SearchOutcome::GaveUp
 }
 
 /// A path of ranks.
-struct Path<'a> {
+struct RankPath<'a> {
     near: &'a Neighbours,
     ranks: Vec<u32>,
     /// Index in `ranks`, or [`OFF`].
@@ -261,10 +261,10 @@ struct Path<'a> {
     ways_out: Vec<usize>,
 }
 
-impl<'a> Path<'a> {
+impl<'a> RankPath<'a> {
     fn new(near: &'a Neighbours, start: u32) -> Self {
         let ways_out = near.iter().map(Vec::len).collect();
-        let mut path = Path { near, ranks: vec![], place: vec![OFF; near.len()], ways_out };
+        let mut path = RankPath { near, ranks: vec![], place: vec![OFF; near.len()], ways_out };
         path.push(start);
         path
     }

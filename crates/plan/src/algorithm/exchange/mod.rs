@@ -20,10 +20,10 @@ use antiphon_model::collective::{Kind, shard};
 use antiphon_model::fabric::{Dimension, DimensionShape, Fabric, LinkId, Product};
 use antiphon_model::schedule::{Builder, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Payload, Schedule};
 use antiphon_sim::cost::{CostModel, LinkCost, MessageCost};
-use timetable::{Forward, Hop, Timetable};
+use timetable::{ExchangeHop, Forward, Timetable};
 
 /// See the module.
-pub struct Exchange;
+pub struct ExchangeAlgorithm;
 
 const INFO: Info = Info {
     name: "exchange",
@@ -56,7 +56,7 @@ const INFO: Info = Info {
 /// Most ranks: lanes grow with their square.
 const MAX_RANKS: u32 = 1024;
 
-impl Algorithm for Exchange {
+impl Algorithm for ExchangeAlgorithm {
     fn info(&self) -> &'static Info {
         &INFO
     }
@@ -97,7 +97,7 @@ pub(super) fn exchange(request: &Request, product: &Product) -> Result<Schedule>
 /// [`Code::TooLarge`] for more ranks, messages or blocks than are supported.
 fn schedule(request: &Request, product: &Product, forward: Option<Forward>, chunk: Option<Bytes>) -> Result<Schedule> {
     let product = product.without_ones();
-    let plan = Plan::new(request, &product, forward, chunk)?;
+    let plan = ExchangePlan::new(request, &product, forward, chunk)?;
     let mut builder = request.builder();
     plan.lanes(request, &mut builder);
     builder.phase("all-to-all", false);
@@ -196,7 +196,7 @@ impl<'a> Busiest<'a> {
 }
 
 /// How the data is cut, and its ways.
-struct Plan<'a> {
+struct ExchangePlan<'a> {
     product: &'a Product,
     fabric: &'a Fabric,
     /// The rank at every position.
@@ -210,7 +210,7 @@ struct Plan<'a> {
     chunks: u64,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ExchangePlan<'a> {
     fn new(
         request: &Request<'a>,
         product: &'a Product,
@@ -259,7 +259,7 @@ impl<'a> Plan<'a> {
         // Whole elements of every block.
         let chunks = block.div_ceil(Lane::payload(block, chunks));
         let ranks = product.ranks(request.fabric);
-        Ok(Plan { product, fabric: request.fabric, ranks, timetables, halves, parts, chunks })
+        Ok(ExchangePlan { product, fabric: request.fabric, ranks, timetables, halves, parts, chunks })
     }
 
     /// The dimension of a stage of a part.
@@ -353,7 +353,7 @@ impl<'a> Plan<'a> {
         let source = source - source % (before * sizes[stage]);
         let destination = destination - destination % (after * sizes[stage]);
         let table = &self.timetables[dimension];
-        let payload = |hop: &Hop| {
+        let payload = |hop: &ExchangeHop| {
             let message = &table.messages[hop.message as usize];
             let (from, to) = (source + message.from * before, destination + message.to * after);
             let first = |half: u32, source: u32| ((part * self.halves + half) * n + source) * n + to;
@@ -381,7 +381,7 @@ impl<'a> Plan<'a> {
 #[cfg(test)]
 pub(super) fn estimated(request: &Request) -> (u128, Schedule) {
     let product = straight(request.fabric).unwrap().without_ones();
-    let plan = Plan::new(request, &product, Some(Forward::Ranks), Some(Bytes::MAX)).unwrap();
+    let plan = ExchangePlan::new(request, &product, Some(Forward::Ranks), Some(Bytes::MAX)).unwrap();
     let time = Busiest::of(request, &product, plan.parts).time_ps(Forward::Ranks, 1);
     (time.into(), schedule(request, &product, Some(Forward::Ranks), Some(Bytes::MAX)).unwrap())
 }

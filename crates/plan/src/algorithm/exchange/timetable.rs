@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// A message from one position to another, over one link after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Message {
+pub(super) struct PositionMessage {
     pub from: u32,
     pub to: u32,
     /// Parts of the data that go this way: where both ways round are equally long, a half each.
@@ -24,7 +24,7 @@ pub(super) struct Message {
     links: u32,
 }
 
-impl Message {
+impl PositionMessage {
     /// The next position on its way.
     fn next(&self, at: u32, size: u32) -> u32 {
         (if self.up { at + 1 } else { at + size - 1 }) % size
@@ -33,7 +33,7 @@ impl Message {
 
 /// A message from a rank to the next that has a hand in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hop {
+pub(super) struct ExchangeHop {
     /// Index of [`Timetable::messages`].
     pub message: u32,
     pub at: u32,
@@ -52,9 +52,9 @@ pub(super) enum Forward {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Timetable {
-    pub messages: Vec<Message>,
+    pub messages: Vec<PositionMessage>,
     /// By step.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<ExchangeHop>,
     /// When the last one has been sent.
     pub steps: u32,
     size: u32,
@@ -105,8 +105,12 @@ impl Timetable {
         match forward {
             Forward::Ranks => table.relay(halves),
             Forward::Network => {
-                let hop =
-                    |(message, of): (u32, &Message)| Hop { message, at: of.from, to: of.to, step: size - of.links };
+                let hop = |(message, of): (u32, &PositionMessage)| ExchangeHop {
+                    message,
+                    at: of.from,
+                    to: of.to,
+                    step: size - of.links,
+                };
                 table.hops = (0..).zip(&table.messages).map(hop).collect();
                 table.steps = size;
             }
@@ -134,7 +138,7 @@ impl Timetable {
                 let Some((_, come, Reverse(id))) = ready.pop() else { continue };
                 let (message, at) = (&self.messages[id as usize], link as u32 / 2);
                 let to = message.next(at, self.size);
-                self.hops.push(Hop { message: id, at, to, step: now });
+                self.hops.push(ExchangeHop { message: id, at, to, step: now });
                 free_at[link] = now + message.halves.len() as u32;
                 self.steps = self.steps.max(free_at[link]);
                 if to == message.to {
@@ -150,14 +154,14 @@ impl Timetable {
     }
 
     /// Positions that a hop goes through, with its ends.
-    pub fn way(&self, hop: &Hop) -> impl Iterator<Item = u32> {
+    pub fn way(&self, hop: &ExchangeHop) -> impl Iterator<Item = u32> {
         let (message, to) = (&self.messages[hop.message as usize], hop.to);
         std::iter::successors(Some(hop.at), move |&at| (at != to).then(|| message.next(at, self.size)))
     }
 }
 
 /// Messages of all pairs of positions.
-fn messages(wraps: bool, size: u32, halves: u32) -> Vec<Message> {
+fn messages(wraps: bool, size: u32, halves: u32) -> Vec<PositionMessage> {
     let mut messages = vec![];
     for from in 0..size {
         for to in (0..size).filter(|&to| to != from) {
@@ -167,7 +171,7 @@ fn messages(wraps: bool, size: u32, halves: u32) -> Vec<Message> {
                 true if 2 * ahead == size && halves == 2 => &[(true, 0..1), (false, 1..2)],
                 true => &[(2 * ahead <= size, 0..halves)],
             };
-            let message = |(up, halves): &(bool, Range<u32>)| Message {
+            let message = |(up, halves): &(bool, Range<u32>)| PositionMessage {
                 from,
                 to,
                 halves: halves.clone(),

@@ -60,13 +60,13 @@ impl Blocks {
 }
 
 /// To the accumulators of neighbouring blocks, on the router's ways.
-struct Ways {
+struct BlockWays {
     /// By rank: another, and the nodes on the way there.
     of: Vec<Vec<(u32, Vec<NodeId>)>>,
     node_of_rank: Vec<NodeId>,
 }
 
-impl Ways {
+impl BlockWays {
     fn new(fabric: &Fabric, blocks: &Blocks, configuration: u32) -> Result<Self> {
         let mut router = Router::within(fabric, configuration);
         let mut of = vec![vec![]; fabric.ranks()];
@@ -79,11 +79,11 @@ impl Ways {
                 }
             }
         }
-        Ok(Ways { of, node_of_rank: (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect() })
+        Ok(BlockWays { of, node_of_rank: (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect() })
     }
 }
 
-impl Ground for Ways {
+impl Ground for BlockWays {
     const THOROUGH: bool = true;
 
     fn free_route(&mut self, bundles: &[Vec<Bundle>], rank: u32, members: &[bool]) -> Option<Vec<usize>> {
@@ -102,16 +102,16 @@ impl Ground for Ways {
 }
 
 /// Ways between ranks of a block in a configuration: the links that join them, to be used in turn, or a longer way.
-struct Inside<'a> {
+struct BlockInside<'a> {
     fabric: &'a Fabric,
     router: Router<'a>,
     configuration: u32,
 }
 
-impl<'a> Inside<'a> {
+impl<'a> BlockInside<'a> {
     fn new(fabric: &'a Fabric, phase: u32) -> Self {
         let configuration = fabric.configuration_of(phase);
-        Inside { fabric, router: Router::within(fabric, configuration), configuration }
+        BlockInside { fabric, router: Router::within(fabric, configuration), configuration }
     }
 
     fn routes(&mut self, from: u32, to: u32) -> Result<Vec<Vec<LinkId>>> {
@@ -149,7 +149,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
     // The phases of the trees.
     let both = [1, if kind == Kind::AllReduce { 2 } else { 1 }].map(|phase| fabric.configuration_of(phase));
     let there = |link: LinkId| both.iter().all(|&configuration| fabric.has(link, configuration));
-    let mut ways = Ways::new(fabric, &blocks, both[0])?;
+    let mut ways = BlockWays::new(fabric, &blocks, both[0])?;
     let same = |&link: &LinkId| fabric.has(link, both[0]) == fabric.has(link, both[1]);
     if !(0..fabric.links.len() as LinkId).all(|link| same(&link)) {
         return request.refuse("concentration=2x2 needs one configuration for both phases of its trees");
@@ -180,7 +180,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
     let mut width = usize::MAX;
     if request.scatters() {
         builder.phase("concentrate", false);
-        let mut inside = Inside::new(fabric, phase);
+        let mut inside = BlockInside::new(fabric, phase);
         width = inside.width(&blocks)?.min(width);
         exchange(&mut builder, &blocks, &mut inside, Op::Reduce)?;
         builder.phase("reduce-scatter", false);
@@ -193,7 +193,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
     if kind != Kind::AllReduce {
         // Between an accumulator and the rank whose shard it has.
         builder.phase(if request.scatters() { "scatter" } else { "gather" }, false);
-        let mut inside = Inside::new(fabric, phase);
+        let mut inside = BlockInside::new(fabric, phase);
         for plane in 0..2 {
             for (tree, block) in (plane as u32 * count..).zip(&blocks.all) {
                 let (mut from, mut to) = (block.accumulators[plane], block.beside[plane]);
@@ -212,7 +212,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
             builder.send_via(Op::Copy, edge.parent, edge.child, lanes(edge.tree), edge.step, edge.route)?;
         }
         builder.phase("distribute", false);
-        let mut inside = Inside::new(fabric, phase + 1);
+        let mut inside = BlockInside::new(fabric, phase + 1);
         width = inside.width(&blocks)?.min(width);
         exchange(&mut builder, &blocks, &mut inside, Op::Copy)?;
     }
@@ -222,7 +222,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
 
 /// Reduces every block into its accumulators, or copies from them to all of it: what the rank opposite has goes over
 /// either of the two in between, by turns.
-fn exchange(builder: &mut Builder, blocks: &Blocks, inside: &mut Inside, op: Op) -> Result<()> {
+fn exchange(builder: &mut Builder, blocks: &Blocks, inside: &mut BlockInside, op: Op) -> Result<()> {
     let width = inside.width(blocks)?.max(1) as u32;
     let count = blocks.all.len() as u32;
     for block in &blocks.all {

@@ -33,7 +33,7 @@ const INFO: Info = Info {
 };
 
 /// A tree edge: `parent` sends to `child` at `step` along `route`.
-struct Edge {
+struct MultitreeEdge {
     tree: u32,
     parent: u32,
     child: u32,
@@ -107,7 +107,7 @@ fn grow<G: Ground>(
     roots: &[u32],
     priority: &[u32],
     mut in_tree: Vec<Vec<bool>>,
-) -> (Vec<Edge>, u32) {
+) -> (Vec<MultitreeEdge>, u32) {
     // Members that may still have neighbours outside, in insertion order, with their timestep.
     let mut open: Vec<Vec<(u32, u32)>> = vec![Vec::new(); roots.len()];
     let outside = |members: &Vec<bool>| members.iter().filter(|member| !**member).count() - 1;
@@ -146,7 +146,7 @@ fn grow<G: Ground>(
                     in_tree[tree][child as usize] = true;
                     open[tree].push((child, step + 1));
                     missing[tree] -= 1;
-                    edges.push(Edge { tree: tree as u32, parent, child, step, route });
+                    edges.push(MultitreeEdge { tree: tree as u32, parent, child, step, route });
                     (last_added, some_added) = (true, true);
                 }
             }
@@ -224,7 +224,7 @@ pub(super) fn trees(request: &Request) -> Option<Vec<Tree>> {
     let twins = twins(fabric).into_iter().collect::<Option<Vec<LinkId>>>()?;
     let roots: Vec<u32> = (0..request.ranks()).collect();
     let mut edges: Vec<Vec<Laid>> = vec![Vec::new(); roots.len()];
-    for Edge { tree, parent, child, route, .. } in everywhere(fabric, &roots).0 {
+    for MultitreeEdge { tree, parent, child, route, .. } in everywhere(fabric, &roots).0 {
         let back = route.iter().rev().map(|&link| twins[link as usize]).collect();
         edges[tree as usize].push((child, parent, [back, route]));
     }
@@ -232,7 +232,7 @@ pub(super) fn trees(request: &Request) -> Option<Vec<Tree>> {
 }
 
 /// The trees of these roots on all links, and the number of timesteps.
-fn everywhere(fabric: &Fabric, roots: &[u32]) -> (Vec<Edge>, u32) {
+fn everywhere(fabric: &Fabric, roots: &[u32]) -> (Vec<MultitreeEdge>, u32) {
     let (switches, seen) = (fabric.has_switches(), vec![0; fabric.nodes.len()]);
     let mut ground = Everywhere { fabric, switches, seen, search: 0 };
     let nobody = vec![vec![false; fabric.ranks()]; roots.len()];

@@ -12,13 +12,13 @@ use std::hash::BuildHasher;
 
 /// Roots and plans that are whole, each once; of all plans, how many are, and how many are not.
 #[derive(Default)]
-pub struct Left {
+pub struct LeftOver {
     pub plans: Vec<(u32, Plan)>,
     pub kept: usize,
     pub lost: usize,
 }
 
-impl Left {
+impl LeftOver {
     fn count(&mut self, plan: Option<(u32, Plan)>) {
         match plan {
             Some(whole) => {
@@ -39,7 +39,7 @@ const MAX_LINKS: usize = 1 << 28;
 ///
 /// # Errors
 /// [`Code::TooLarge`] past [`MAX_LINKS`].
-pub fn left(request: &Request, graph: &Graph, before: &Before) -> Result<Left> {
+pub fn left(request: &Request, graph: &Graph, before: &Before) -> Result<LeftOver> {
     let reader = Reader::new(request, graph, before)?;
     let mut left = match before.schedule.collective.kind {
         Kind::AllToAll => reader.paths(),
@@ -61,7 +61,7 @@ struct Reader<'a> {
 }
 
 /// A path of a lane, if all of its links are left.
-type Path = (Bytes, Option<Vec<u32>>);
+type ArcPath = (Bytes, Option<Vec<u32>>);
 
 impl<'a> Reader<'a> {
     fn new(request: &Request, graph: &Graph, before: &'a Before) -> Result<Self> {
@@ -95,8 +95,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The trees of the lanes that have one, of roots that are left.
-    fn trees(&self, kind: Kind) -> Left {
-        let (mut left, mut seen) = (Left::default(), HashSet::new());
+    fn trees(&self, kind: Kind) -> LeftOver {
+        let (mut left, mut seen) = (LeftOver::default(), HashSet::new());
         for transfers in &self.transfers {
             // Many lanes may have the same.
             let hops = transfers.iter().map(|hop| (hop.from, hop.to, hop.op == Op::Copy, &hop.route));
@@ -111,9 +111,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The root and the branches of a lane that is one tree, with the transfers up and down.
-    fn tree(&self, kind: Kind, transfers: &[&'a Transfer]) -> Option<(u32, Vec<Branch<'a>>)> {
+    fn tree(&self, kind: Kind, transfers: &[&'a Transfer]) -> Option<(u32, Vec<KnownBranch<'a>>)> {
         let mut at = vec![usize::MAX; self.before.ranks.len()];
-        let mut branches: Vec<Branch> = vec![];
+        let mut branches: Vec<KnownBranch> = vec![];
         for &transfer in transfers {
             let (ends, way) = match transfer.op {
                 Op::Reduce => ((transfer.to, transfer.from), 0),
@@ -131,13 +131,13 @@ impl<'a> Reader<'a> {
         }
         let is_up = matches!(kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
         let is_down = !matches!(kind, Kind::ReduceScatter | Kind::Reduce);
-        let is_like = |branch: &Branch| branch.1.map(|way| way.is_some()) == [is_up, is_down];
+        let is_like = |branch: &KnownBranch| branch.1.map(|way| way.is_some()) == [is_up, is_down];
         let root = branches.iter().map(|branch| branch.0.0).find(|&rank| at[rank as usize] == usize::MAX)?;
         branches.iter().all(is_like).then_some((root, branches))
     }
 
     /// The plan of a tree's branches, if these reach all ranks that are left.
-    fn plan(&self, branches: &[Branch]) -> Option<Plan> {
+    fn plan(&self, branches: &[KnownBranch]) -> Option<Plan> {
         let mut plan = Plan::default();
         for &((above, below), ways) in branches {
             let Some(below) = self.rank(below) else { continue };
@@ -148,19 +148,19 @@ impl<'a> Reader<'a> {
     }
 
     /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
-    fn paths(&self) -> Left {
+    fn paths(&self) -> LeftOver {
         let ranks = self.before.ranks.len();
-        let mut of_pairs: Vec<Vec<Path>> = vec![vec![]; ranks * ranks];
+        let mut of_pairs: Vec<Vec<ArcPath>> = vec![vec![]; ranks * ranks];
         for (lane, transfers) in self.before.schedule.lanes.iter().zip(&self.transfers) {
             if let Some(path) = self.path((lane.source, lane.owner), transfers) {
                 of_pairs[lane.source as usize * ranks + lane.owner as usize].push((lane.bytes, path));
             }
         }
-        let mut left = Left::default();
+        let mut left = LeftOver::default();
         for (source, of_owners) in (0..).zip(of_pairs.chunks(ranks)) {
             let Some(root) = self.rank(source) else { continue };
             let owners = (0..).zip(of_owners).filter(|(_, paths)| !paths.is_empty());
-            let owners: Vec<(u32, &[Path])> =
+            let owners: Vec<(u32, &[ArcPath])> =
                 owners.filter_map(|(owner, paths)| Some((self.rank(owner)?, paths.as_slice()))).collect();
             let mut seen = HashSet::new();
             for part in 0..PATHS {
@@ -198,13 +198,13 @@ impl<'a> Reader<'a> {
 }
 
 /// The upper and the lower rank, and what goes up and down.
-type Branch<'a> = ((u32, u32), [Option<&'a Transfer>; 2]);
+type KnownBranch<'a> = ((u32, u32), [Option<&'a Transfer>; 2]);
 
 /// The path that is in the middle of one of [`PATHS`] parts of what all carry.
-fn middle(paths: &[Path], part: usize) -> usize {
+fn middle(paths: &[ArcPath], part: usize) -> usize {
     let total: u128 = paths.iter().map(|path| u128::from(path.0)).sum();
     let mut before = 0;
-    let is_past = |path: &Path| {
+    let is_past = |path: &ArcPath| {
         before += u128::from(path.0);
         total * (2 * part as u128 + 1) < before * 2 * PATHS as u128
     };

@@ -74,7 +74,7 @@ pub fn tree(request: &Request, timetable: &Timetable) -> Option<(Tree, Vec<u32>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::tree::Work;
+    use crate::algorithm::tree::TreeWork;
     use antiphon_base::options::Options;
     use antiphon_base::watch::Watch;
     use antiphon_model::collective::Collective;
@@ -100,7 +100,7 @@ mod tests {
             Tree::new(4, ranks.windows(2).map(|ends| (ends[0], ends[1], [route(ends[0], ends[1]), vec![]])))
         };
         let trees: Vec<Tree> = chains.iter().map(&mut chain).collect();
-        let (found, through) = tree(&request, &Timetable::new(&request, &trees, vec![1; 2], Work::Reduce, true))?;
+        let (found, through) = tree(&request, &Timetable::new(&request, &trees, vec![1; 2], TreeWork::Reduce, true))?;
         assert_eq!(through, [2, 3]);
         assert!(found.edges().iter().zip(0..).all(|(&(from, to), edge)| {
             let route = found.route(edge, Op::Reduce);

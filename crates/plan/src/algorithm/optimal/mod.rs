@@ -22,7 +22,7 @@ use antiphon_bound::synthesis::{self, Graph, Mixture, Start, Wanted};
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{Certificate, Schedule};
-use before::Left;
+use before::LeftOver;
 use stages::Stages;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -209,8 +209,8 @@ impl Algorithm for Optimal {
         let started = Instant::now();
         let graph = Graph::new(request.fabric, request.system);
         // Few trees are a choice of their own.
-        let Left { plans, kept, lost } = match most_trees(request) {
-            Some(_) => Left::default(),
+        let LeftOver { plans, kept, lost } = match most_trees(request) {
+            Some(_) => LeftOver::default(),
             None => before::left(request, &graph, before)?,
         };
         let mixture = planned(request, &graph, Start { plans, ..Start::default() })?;

@@ -7,14 +7,14 @@ use antiphon_model::schedule::Schedule;
 use std::collections::HashSet;
 
 /// A part of a fabric with all its ranks.
-pub struct Part {
+pub struct FabricPart {
     view: View,
 }
 
-impl Part {
+impl FabricPart {
     /// The fabric of a request without what a plan may be better off without: links of nodes that only forward, links that have
     /// none back, links slower than others; and without several of these. O(links).
-    pub fn all(request: &Request) -> Vec<Part> {
+    pub fn all(request: &Request) -> Vec<FabricPart> {
         let fabric = request.fabric;
         let times = flit_times(request);
         let fastest = times.iter().copied().min().unwrap_or(0);
@@ -28,14 +28,14 @@ impl Part {
         let kinds: Vec<u32> = fabric.links.iter().enumerate().map(kinds).collect();
         let mut seen = HashSet::from([vec![true; kinds.len()]]);
         let kept = (1..8).map(|without| kinds.iter().map(|kind| kind & without == 0).collect::<Vec<bool>>());
-        kept.filter(|kept| seen.insert(kept.clone())).filter_map(|kept| Part::of(fabric, &kept)).collect()
+        kept.filter(|kept| seen.insert(kept.clone())).filter_map(|kept| FabricPart::of(fabric, &kept)).collect()
     }
 
     /// That with some of the links, if they join all ranks.
-    fn of(fabric: &Fabric, kept: &[bool]) -> Option<Part> {
+    fn of(fabric: &Fabric, kept: &[bool]) -> Option<FabricPart> {
         let ranks = (0..fabric.ranks() as u32).collect();
         let view = View::new(fabric.clone(), Shape::Graph, ranks, |id| kept[id as usize]).ok()?;
-        Some(Part { view })
+        Some(FabricPart { view })
     }
 
     /// The fabric that it is.

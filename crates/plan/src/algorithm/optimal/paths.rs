@@ -1,7 +1,7 @@
 //! Mixtures of paths between all pairs.
 
 use crate::algorithm::Request;
-use crate::algorithm::tree::{self, Laid, Timetable, Tree, Tried, Work};
+use crate::algorithm::tree::{self, Laid, Timetable, Tree, TreeWork, Tried};
 use antiphon_base::error::Result;
 use antiphon_bound::synthesis::{Graph, Mixture};
 use antiphon_model::fabric::LinkId;
@@ -46,7 +46,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried
         paths.iter().map(tree).collect::<Vec<_>>()
     };
     let (trees, sizes): (Vec<Tree>, Vec<u32>) = paths.iter().flat_map(laid).unzip();
-    let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(request.exchanged());
+    let timetable = Timetable::new(request, &trees, sizes, TreeWork::Broadcast, true).moving(request.exchanged());
     let timetable = if request.matrix.is_some() { timetable.loose() } else { timetable };
     tree::stream_timed(request, &[timetable], tried)
 }

@@ -3,7 +3,7 @@
 //! Where there is little data it counts how many steps there are, and behind switches, where packets queue, how many trees. Who waits for
 //! whom is in no estimate. So all are simulated until one is near the bound.
 
-use super::parts::Part;
+use super::parts::FabricPart;
 use super::stages::Stages;
 use super::{FEW_RANKS, OPTIONS, has_queues, is_even, own};
 use crate::algorithm::hierarchical::Hierarchical;
@@ -75,7 +75,7 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
             take(&mut soonest, build(fabric, algorithm, "", &|request| algorithm.build(request)))?;
         }
     }
-    for part in Part::all(request).iter().filter(|_| ranks <= FEW_RANKS) {
+    for part in FabricPart::all(request).iter().filter(|_| ranks <= FEW_RANKS) {
         for algorithm in ALL.iter().filter(|algorithm| algorithm.info().collectives.contains(&collective.kind)) {
             if is_near(&soonest) {
                 break;

@@ -2,7 +2,7 @@
 
 use super::{FEW_RANKS, credits, equal, most_trees};
 use crate::algorithm::combs;
-use crate::algorithm::tree::{self, Timetable, Tree, Tried, Work};
+use crate::algorithm::tree::{self, Timetable, Tree, TreeWork, Tried};
 use crate::algorithm::{Request, forest, multitree};
 use antiphon_base::error::Result;
 use antiphon_bound::synthesis::{Graph, Mixture, Plan};
@@ -23,26 +23,26 @@ const FEW_ROUNDS: u64 = 32;
 pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried) -> Result<Schedule> {
     let collective = request.collective;
     let work = match collective.kind {
-        Kind::AllReduce => Work::Overlapped,
-        Kind::ReduceScatter | Kind::Reduce => Work::Reduce,
-        _ => Work::Broadcast,
+        Kind::AllReduce => TreeWork::Overlapped,
+        Kind::ReduceScatter | Kind::Reduce => TreeWork::Reduce,
+        _ => TreeWork::Broadcast,
     };
-    let mut choices: Vec<Choice> = vec![];
+    let mut choices: Vec<TreeChoice> = vec![];
     let many = request.ranks() > FEW_RANKS;
     let most = most_trees(request);
     if collective.kind == Kind::AllReduce {
         let combs = combs::trees(request).unwrap_or_default();
         let few = tree::prefixes(combs.len()).filter(|&few| few > 0);
-        choices.extend(few.map(|few| Choice::alike(combs[..few].to_vec())));
+        choices.extend(few.map(|few| TreeChoice::alike(combs[..few].to_vec())));
         if !many {
-            choices.extend(forest::trees(request).into_iter().flatten().map(Choice::alike));
+            choices.extend(forest::trees(request).into_iter().flatten().map(TreeChoice::alike));
         }
     }
     if !many && !collective.kind.rooted() {
         // One low tree of every rank: soonest through where there is little data.
-        choices.extend(multitree::trees(request).map(Choice::alike));
+        choices.extend(multitree::trees(request).map(TreeChoice::alike));
     }
-    choices.extend(equal::trees(request).map(Choice::alike));
+    choices.extend(equal::trees(request).map(TreeChoice::alike));
     if let Some(most) = most {
         // All of these have the same number for every root, and all AllReduce's are of none.
         let roots =
@@ -51,7 +51,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried
     }
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
     let trees = mixture.plans.iter().map(|plan| lay(graph, &plan.2)).collect();
-    let mut own = Choice { together: true, ..Choice::sized(trees, sizes) };
+    let mut own = TreeChoice { together: true, ..TreeChoice::sized(trees, sizes) };
     let credits = if most.is_none() { credits::tree(request, &own.timetable(request, work)) } else { None };
     if let Some((credits, credited)) = credits {
         let trees = own.trees.iter().cloned().chain([credits]).collect();
@@ -59,7 +59,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried
         own.rounds = 1..=FEW_ROUNDS;
         // From fewer on, as the size of pieces may be given, which are of one tree more here.
         let rounds = FEW_ROUNDS / 2..=u64::MAX;
-        choices.push(Choice { together: true, rounds, credited, ..Choice::sized(trees, sizes) });
+        choices.push(TreeChoice { together: true, rounds, credited, ..TreeChoice::sized(trees, sizes) });
     }
     choices.push(own);
     let timetables = choices.iter().map(|choice| choice.timetable(request, work)).collect::<Vec<_>>();
@@ -67,7 +67,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture, tried: Tried
 }
 
 /// Trees, their parts of the data, whether parallel links carry messages together, in how many rounds, and who waits for the last tree.
-struct Choice {
+struct TreeChoice {
     trees: Vec<Tree>,
     sizes: Vec<u32>,
     together: bool,
@@ -75,18 +75,18 @@ struct Choice {
     credited: Vec<u32>,
 }
 
-impl Choice {
+impl TreeChoice {
     /// With equal parts.
     fn alike(trees: Vec<Tree>) -> Self {
         let sizes = vec![1; trees.len()];
-        Choice::sized(trees, sizes)
+        TreeChoice::sized(trees, sizes)
     }
 
     fn sized(trees: Vec<Tree>, sizes: Vec<u32>) -> Self {
-        Choice { trees, sizes, together: false, rounds: 1..=u64::MAX, credited: vec![] }
+        TreeChoice { trees, sizes, together: false, rounds: 1..=u64::MAX, credited: vec![] }
     }
 
-    fn timetable<'a>(&'a self, request: &'a Request<'a>, work: Work) -> Timetable<'a> {
+    fn timetable<'a>(&'a self, request: &'a Request<'a>, work: TreeWork) -> Timetable<'a> {
         let timetable = Timetable::new(request, &self.trees, self.sizes.clone(), work, self.together);
         timetable.within(self.rounds.clone()).credited(self.credited.clone())
     }

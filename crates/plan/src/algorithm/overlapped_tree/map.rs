@@ -3,7 +3,7 @@
 //! An edge of a tree may be a detour over ranks that only forward (C-Cube section IV-A). Where no link carries
 //! two edges in one direction, reduction and broadcast of all trees run at once without a conflict.
 
-use crate::algorithm::packing::Graph;
+use crate::algorithm::packing::PackingGraph;
 use crate::algorithm::tree::{Tree, twins};
 use crate::algorithm::{Request, dbtree};
 use antiphon_model::fabric::{Fabric, LinkId, NodeId, Ways};
@@ -21,7 +21,7 @@ const MAX_WORK: usize = 1 << 20;
 const TRIES: usize = 64;
 
 /// A child, its parent, and the links up and down.
-type Edge = (u32, u32, [Vec<LinkId>; 2]);
+type ChildEdge = (u32, u32, [Vec<LinkId>; 2]);
 
 /// NCCL's binary tree over the ranks as they are numbered, and the same tree with every number XOR 1 (plus 1, if
 /// the ranks are odd), on minimal routes; of parallel links the one least in use (C-Cube, HPCA 2023, section IV-A).
@@ -141,7 +141,7 @@ impl<'a> Mapper<'a> {
                 links.entry((from, to)).or_default().push(id);
             }
         }
-        let graph = Graph::new(self.fabric.ranks(), links.keys().copied());
+        let graph = PackingGraph::new(self.fabric.ranks(), links.keys().copied());
         let most: Vec<u32> = links.values().map(|links| links.len() as u32).collect();
         let packed = graph.pack(&most, trees, graph.centre())?;
         let mut edge = |(child, parent): (u32, u32)| {
@@ -167,7 +167,7 @@ impl<'a> Mapper<'a> {
     ) -> Option<Vec<Tree>> {
         let (fabric, ranks) = (self.fabric, self.fabric.ranks());
         let mut free = vec![capacity; fabric.links.len()];
-        let mut edges: Vec<Vec<Edge>> = roots.iter().map(|_| Vec::with_capacity(ranks - 1)).collect();
+        let mut edges: Vec<Vec<ChildEdge>> = roots.iter().map(|_| Vec::with_capacity(ranks - 1)).collect();
         // Members of every tree with their depths, lowest first; those that may have a link to a rank outside.
         let mut members: Vec<Vec<(u32, NodeId)>> =
             roots.iter().map(|&root| vec![(0, fabric.node_of_rank(root))]).collect();
@@ -193,7 +193,8 @@ impl<'a> Mapper<'a> {
             }
         }
         for tree in (1..ranks).flat_map(|_| 0..roots.len()) {
-            let growth = Growth { fabric, links: &links, free: &free, spare: &spare, inside: &inside[tree], height };
+            let growth =
+                GrowingTree { fabric, links: &links, free: &free, spare: &spare, inside: &inside[tree], height };
             let down = match growth.neighbour(&mut open[tree], work) {
                 Some(link) => vec![link],
                 None => growth.detour(&members[tree], work)?,
@@ -218,7 +219,7 @@ impl<'a> Mapper<'a> {
 }
 
 /// A tree that grows: what it may use next.
-struct Growth<'a> {
+struct GrowingTree<'a> {
     fabric: &'a Fabric,
     /// Links that leave every node, in the order of this try.
     links: &'a [Vec<LinkId>],
@@ -231,7 +232,7 @@ struct Growth<'a> {
     height: u32,
 }
 
-impl Growth<'_> {
+impl GrowingTree<'_> {
     /// A free link from the first of the members to a rank outside. Members that have none leave the list.
     fn neighbour(&self, open: &mut Vec<(u32, NodeId)>, work: &mut usize) -> Option<LinkId> {
         let mut found = None;

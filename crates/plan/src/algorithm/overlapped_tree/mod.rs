@@ -5,9 +5,9 @@
 
 mod map;
 
-use super::estimate::{Steps, flit_times};
+use super::estimate::{StepEstimate, flit_times};
 use super::soonest::soonest;
-use super::tree::{Priority, Table, Tree, Work};
+use super::tree::{Priority, Table, Tree, TreeWork};
 use super::{Algorithm, Info, Request, Scale};
 use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Derived, Opt};
@@ -69,9 +69,9 @@ impl Algorithm for OverlappedTree {
     fn build(&self, request: &Request) -> Result<Schedule> {
         let options = &request.options;
         let works = match options.given("overlap").map(Value::flag) {
-            Some(true) => vec![Work::Overlapped],
-            Some(false) => vec![Work::Phases],
-            None => vec![Work::Overlapped, Work::Phases],
+            Some(true) => vec![TreeWork::Overlapped],
+            Some(false) => vec![TreeWork::Phases],
+            None => vec![TreeWork::Overlapped, TreeWork::Phases],
         };
         let mapping = options.choice("mapping");
         let pacing = options.choice("pacing");
@@ -85,8 +85,8 @@ impl Algorithm for OverlappedTree {
         let pacing = if pacing == "pipelined" { Pacing::Pipelined } else { Pacing::StopAndWait };
         // Where edges share links, of switches above all, queues decide, of which the cost model knows nothing.
         let near = works.into_iter().flat_map(|work| {
-            let plans = placed.iter().flat_map(|trees| Plan::all(request, trees, work, pacing, chunk));
-            let mut plans: Vec<Plan> = plans.collect();
+            let plans = placed.iter().flat_map(|trees| OverlappedPlan::all(request, trees, work, pacing, chunk));
+            let mut plans: Vec<OverlappedPlan> = plans.collect();
             let least = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
             plans.retain(|plan| plan.time_ps <= least.saturating_add(least / 2));
             plans
@@ -127,30 +127,30 @@ fn search(request: &Request, counts: &[usize]) -> Vec<Vec<Tree>> {
 }
 
 /// Trees, when their messages are sent, in what chunks, and how long that takes by the cost model.
-struct Plan<'a> {
+struct OverlappedPlan<'a> {
     table: Table<'a>,
     chunk: Bytes,
     time_ps: Picos,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> OverlappedPlan<'a> {
     /// In chunks of a size, or of those that are best by the cost model.
     fn all(
         request: &'a Request<'a>,
         trees: &'a [Tree],
-        work: Work,
+        work: TreeWork,
         pacing: Pacing,
         chunk: Option<Bytes>,
-    ) -> Vec<Plan<'a>> {
+    ) -> Vec<OverlappedPlan<'a>> {
         let table = Table::listed(trees, vec![1; request.fabric.links.len()], Priority::Earliest, work);
-        let steps = Steps::new(request, &table, pacing);
+        let steps = StepEstimate::new(request, &table, pacing);
         let bytes = request.bytes.div_ceil(trees.len() as u64);
         let packet = &request.system.packet;
         let unit = if packet.fixed_size { packet.payload_bytes } else { 4 };
         let mut chunks = chunk.map_or_else(|| steps.best_chunks(bytes), |chunk| vec![chunk]);
         chunks.iter_mut().for_each(|chunk| *chunk = (*chunk).min(bytes).next_multiple_of(unit));
         chunks.dedup();
-        let plan = |chunk| Plan { time_ps: steps.time_ps(bytes, chunk), table: table.clone(), chunk };
+        let plan = |chunk| OverlappedPlan { time_ps: steps.time_ps(bytes, chunk), table: table.clone(), chunk };
         chunks.into_iter().map(plan).collect()
     }
 
@@ -162,9 +162,9 @@ impl<'a> Plan<'a> {
         // All trees have as many chunks.
         let chunks = request.bytes.div_ceil(table.trees.len() as u64).div_ceil(self.chunk);
         table.lanes(&mut builder, |_| self.chunk, chunks);
-        builder.phase(if table.work == Work::Overlapped { "reduce and broadcast" } else { "reduce" }, false);
+        builder.phase(if table.work == TreeWork::Overlapped { "reduce and broadcast" } else { "reduce" }, false);
         table.send(&mut builder, &[Op::Reduce])?;
-        if table.work == Work::Phases {
+        if table.work == TreeWork::Phases {
             builder.phase("broadcast", true);
         }
         table.send(&mut builder, &[Op::Copy])?;
@@ -176,6 +176,6 @@ impl<'a> Plan<'a> {
 #[cfg(test)]
 pub(super) fn estimated(request: &Request) -> (u128, Schedule) {
     let trees = search(request, &[1]).into_iter().next().unwrap_or_else(|| numbered(request, 1));
-    let plan = &Plan::all(request, &trees, Work::Overlapped, Pacing::Pipelined, Some(8 << 10))[0];
+    let plan = &OverlappedPlan::all(request, &trees, TreeWork::Overlapped, Pacing::Pipelined, Some(8 << 10))[0];
     (plan.time_ps.into(), plan.schedule(request, Pacing::Pipelined).unwrap())
 }

@@ -43,11 +43,11 @@ struct Growth<'a> {
     trees: Vec<u128>,
     /// The arc into every node, by tree.
     entered: Vec<Vec<Option<u32>>>,
-    flow: Flow,
+    flow: BranchingFlow,
 }
 
 /// A flow to a node, and a search for more.
-struct Flow {
+struct BranchingFlow {
     /// On every arc.
     on: Vec<u32>,
     touched: Vec<u32>,
@@ -66,7 +66,7 @@ impl<'a> Growth<'a> {
             out[from as usize].push(id);
             into[to as usize].push(id);
         }
-        let flow = Flow {
+        let flow = BranchingFlow {
             on: vec![0; arcs.len()],
             touched: vec![],
             start: vec![],
@@ -164,7 +164,7 @@ impl<'a> Growth<'a> {
         }
         flow.queue.clear();
         let mut unseen = trees;
-        let Flow { on, start, next, seen, queue, .. } = flow;
+        let BranchingFlow { on, start, next, seen, queue, .. } = flow;
         let mut reach = |at: u32, by: (u32, u32)| {
             let new = next[at as usize].1 == NONE;
             if new {

@@ -1,6 +1,6 @@
 //! Makes the trees of a packing lower.
 
-use super::Graph;
+use super::PackingGraph;
 
 /// Most times that all nodes are tried; a handful is usual.
 const SWEEPS: usize = 20;
@@ -77,7 +77,7 @@ impl Hung {
 /// tree that gets the former parent; until nothing helps, or [`SWEEPS`] times.
 ///
 /// Lower means a smaller sum of squares of depths. O(trees^2 * edges) a sweep, O(nodes) more a change.
-pub(super) fn flatten(graph: &Graph, most: &[u32], trees: Vec<Vec<Option<u32>>>) -> Vec<Vec<Option<u32>>> {
+pub(super) fn flatten(graph: &PackingGraph, most: &[u32], trees: Vec<Vec<Option<u32>>>) -> Vec<Vec<Option<u32>>> {
     let mut trees: Vec<Hung> = trees.into_iter().map(Hung::new).collect();
     let mut used = vec![0u32; most.len()];
     let edge_to = |node: u32, parent: u32| {

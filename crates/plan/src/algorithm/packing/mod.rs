@@ -12,7 +12,7 @@ use flatten::flatten;
 use std::collections::VecDeque;
 
 /// A graph; edge `e` joins two nodes and may be in `most[e]` trees.
-pub(super) struct Graph {
+pub(super) struct PackingGraph {
     edges: Vec<(u32, u32)>,
     /// Edges of every node.
     at: Vec<Vec<u32>>,
@@ -20,16 +20,16 @@ pub(super) struct Graph {
 
 const NONE: u32 = u32::MAX;
 
-impl Graph {
+impl PackingGraph {
     /// A graph of `nodes` nodes.
-    pub fn new(nodes: usize, edges: impl IntoIterator<Item = (u32, u32)>) -> Graph {
+    pub fn new(nodes: usize, edges: impl IntoIterator<Item = (u32, u32)>) -> PackingGraph {
         let edges: Vec<(u32, u32)> = edges.into_iter().collect();
         let mut at = vec![Vec::new(); nodes];
         for (edge, &(a, b)) in (0..).zip(&edges) {
             at[a as usize].push(edge);
             at[b as usize].push(edge);
         }
-        Graph { edges, at }
+        PackingGraph { edges, at }
     }
 
     fn other(&self, edge: u32, node: u32) -> u32 {
@@ -82,7 +82,7 @@ impl Graph {
 }
 
 /// A forest, kept as trees with roots.
-struct Forest {
+struct RootedForest {
     member: Vec<bool>,
     /// Edge to the parent; [`NONE`] for roots.
     up: Vec<u32>,
@@ -91,11 +91,11 @@ struct Forest {
     parts: usize,
 }
 
-impl Forest {
-    fn new(graph: &Graph) -> Forest {
+impl RootedForest {
+    fn new(graph: &PackingGraph) -> RootedForest {
         let nodes = graph.at.len();
         let root = (0..nodes as u32).collect();
-        Forest {
+        RootedForest {
             member: vec![false; graph.edges.len()],
             up: vec![NONE; nodes],
             depth: vec![0; nodes],
@@ -105,7 +105,7 @@ impl Forest {
     }
 
     /// Hangs the tree of `node` on what is at the other end of `edge`, or makes `node` its root.
-    fn hang(&mut self, graph: &Graph, node: u32, edge: u32) {
+    fn hang(&mut self, graph: &PackingGraph, node: u32, edge: u32) {
         let (root, depth) = match edge {
             NONE => (node, 0),
             _ => {
@@ -123,7 +123,7 @@ impl Forest {
     }
 
     /// Adds an edge between two parts.
-    fn join(&mut self, graph: &Graph, edge: u32) {
+    fn join(&mut self, graph: &PackingGraph, edge: u32) {
         let (a, b) = graph.edges[edge as usize];
         // The higher tree stays as it is.
         let (stays, moves) = if self.depth[a as usize] <= self.depth[b as usize] { (a, b) } else { (b, a) };
@@ -133,7 +133,7 @@ impl Forest {
         self.parts -= 1;
     }
 
-    fn cut(&mut self, graph: &Graph, edge: u32) {
+    fn cut(&mut self, graph: &PackingGraph, edge: u32) {
         self.member[edge as usize] = false;
         self.parts += 1;
         let (a, b) = graph.edges[edge as usize];
@@ -142,7 +142,7 @@ impl Forest {
     }
 
     /// Calls for every edge on the way between two nodes of one part that is not in `walked` yet.
-    fn walk(&self, graph: &Graph, walked: &mut Walked, a: u32, b: u32, mut visit: impl FnMut(u32)) {
+    fn walk(&self, graph: &PackingGraph, walked: &mut Walked, a: u32, b: u32, mut visit: impl FnMut(u32)) {
         let (mut a, mut b) = (walked.top(a), walked.top(b));
         while a != b {
             if self.depth[a as usize] < self.depth[b as usize] {
@@ -157,7 +157,7 @@ impl Forest {
     }
 
     /// The parents when the root is in the middle of the longest path.
-    fn rooted(&self, graph: &Graph) -> Vec<Option<u32>> {
+    fn rooted(&self, graph: &PackingGraph) -> Vec<Option<u32>> {
         let search = |from: u32| {
             let mut parents = vec![None; self.up.len()];
             let mut order = vec![from];
@@ -201,15 +201,15 @@ impl Walked {
 }
 
 struct Packing<'a> {
-    graph: &'a Graph,
+    graph: &'a PackingGraph,
     most: &'a [u32],
     used: Vec<u32>,
-    forests: Vec<Forest>,
+    forests: Vec<RootedForest>,
 }
 
 impl<'a> Packing<'a> {
-    fn new(graph: &'a Graph, most: &'a [u32], count: usize) -> Self {
-        let forests = (0..count).map(|_| Forest::new(graph)).collect();
+    fn new(graph: &'a PackingGraph, most: &'a [u32], count: usize) -> Self {
+        let forests = (0..count).map(|_| RootedForest::new(graph)).collect();
         Packing { graph, most, used: vec![0; most.len()], forests }
     }
 
@@ -257,7 +257,7 @@ impl<'a> Packing<'a> {
         let nodes = graph.at.len() as u32;
         while let Some(edge) = queue.pop_front() {
             let (a, b) = graph.edges[edge as usize];
-            let apart = |forest: &Forest| forest.root[a as usize] != forest.root[b as usize];
+            let apart = |forest: &RootedForest| forest.root[a as usize] != forest.root[b as usize];
             if let Some(index) = self.forests.iter().position(apart) {
                 self.exchange(edge, index, &instead);
                 return true;

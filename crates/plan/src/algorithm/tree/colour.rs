@@ -1,7 +1,7 @@
 //! Slots for messages of two links.
 
 use super::table::{Slots, Table};
-use super::{OPS, Tree, Work};
+use super::{OPS, Tree, TreeWork};
 use antiphon_model::schedule::Op;
 
 /// A message of a table: tree, edge and direction.
@@ -65,7 +65,7 @@ fn in_order(table: &Table) -> Vec<(u32, TableMessage)> {
     let mut messages = vec![];
     for (index, tree) in table.trees.iter().enumerate() {
         for edge in 0..tree.edges().len() as u32 {
-            let start = if table.work == Work::Overlapped { tree.height() } else { 0 };
+            let start = if table.work == TreeWork::Overlapped { tree.height() } else { 0 };
             for &op in table.work.ops() {
                 let sender = tree.ends(edge, op).0;
                 messages.push(match op {

@@ -29,7 +29,7 @@ pub(super) type Laid = (u32, u32, [Vec<LinkId>; 2]);
 
 /// What trees do with their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum TreeWork {
     /// Sums go up, then copies down; each counts slots from its own start.
     Phases,
     /// Sums go up, and copies down as soon as there are sums.
@@ -40,13 +40,13 @@ pub(super) enum Work {
     Broadcast,
 }
 
-impl Work {
+impl TreeWork {
     /// Operations, in the order in which they come.
     pub fn ops(self) -> &'static [Op] {
         match self {
-            Work::Phases | Work::Overlapped => &OPS,
-            Work::Reduce => &OPS[..1],
-            Work::Broadcast => &OPS[1..],
+            TreeWork::Phases | TreeWork::Overlapped => &OPS,
+            TreeWork::Reduce => &OPS[..1],
+            TreeWork::Broadcast => &OPS[1..],
         }
     }
 }
@@ -63,7 +63,7 @@ pub(super) struct Tree {
     ways: Vec<u32>,
     links: Vec<LinkId>,
     root: u32,
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     /// Edges, each after that of its parent; those of one parent beside each other.
     outwards: Vec<u32>,
     /// Where copies go down another tree of the same ranks and root than that up which sums go.
@@ -72,7 +72,7 @@ pub(super) struct Tree {
 
 /// What a tree knows of a rank.
 #[derive(Debug, Clone, Copy)]
-struct Node {
+struct TreeNode {
     /// Edge to the parent.
     above: Option<u32>,
     /// Edges to the children, as a part of [`Tree::outwards`].
@@ -89,7 +89,7 @@ impl Tree {
     /// # Panics
     /// If the edges are no tree.
     pub fn new<R: AsRef<[LinkId]>>(ranks: usize, edges: impl IntoIterator<Item = (u32, u32, [R; 2])>) -> Self {
-        let node = Node { above: None, children: (0, 0), depth: 0, height: 0 };
+        let node = TreeNode { above: None, children: (0, 0), depth: 0, height: 0 };
         let mut tree = Tree {
             edges: Vec::with_capacity(ranks - 1),
             ways: Vec::with_capacity(2 * ranks - 1),
@@ -227,11 +227,11 @@ impl Tree {
     }
 
     /// Edges ahead of a message on an edge until it is everywhere.
-    fn ahead(&self, edge: u32, op: Op, work: Work) -> u32 {
+    fn ahead(&self, edge: u32, op: Op, work: TreeWork) -> u32 {
         let tree = self.of(op);
         let child = tree.edges[edge as usize].0;
         match op {
-            Op::Reduce if work == Work::Reduce => tree.depth(child),
+            Op::Reduce if work == TreeWork::Reduce => tree.depth(child),
             Op::Reduce => tree.depth(child) + self.of(Op::Copy).height(),
             Op::Copy => tree.height_of(child) + 1,
         }
@@ -265,8 +265,8 @@ mod tests {
         assert_eq!((tree.ends(1, Op::Reduce), tree.ends(1, Op::Copy)), ((4, 3), (3, 4)));
         assert_eq!((tree.route(1, Op::Reduce), tree.route(1, Op::Copy)), (&links[2..5], &[][..]));
         assert_eq!(tree.routes().flatten().copied().collect::<Vec<_>>(), links);
-        let ahead = |edge, op| tree.ahead(edge, op, Work::Overlapped);
-        assert_eq!((ahead(0, Op::Reduce), ahead(3, Op::Copy), tree.ahead(0, Op::Reduce, Work::Reduce)), (4, 2, 2));
+        let ahead = |edge, op| tree.ahead(edge, op, TreeWork::Overlapped);
+        assert_eq!((ahead(0, Op::Reduce), ahead(3, Op::Copy), tree.ahead(0, Op::Reduce, TreeWork::Reduce)), (4, 2, 2));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) struct Moments {
 }
 
 /// That a message of a table waits for an event of another one, so many rounds before: numbers in the order of [`Table::messages`].
-pub(super) struct Wait {
+pub(super) struct MessageWait {
     pub message: usize,
     pub other: usize,
     pub event: Event,
@@ -49,7 +49,7 @@ impl Moments {
 
     /// Makes the messages of a table, which are the transfers from `first` on, keep to its times. O(messages * log messages).
     pub fn pace(&self, table: &Table, rounds: u64, builder: &mut Builder, first: TransferId) {
-        for Wait { message, other, event, lag } in self.waits(table, rounds) {
+        for MessageWait { message, other, event, lag } in self.waits(table, rounds) {
             let other = Dependency::new(first + other as TransferId, event);
             builder.start_after(first + message as TransferId, other.lagging(lag));
         }
@@ -57,7 +57,7 @@ impl Moments {
 
     /// Of what comes to its sender up to a round before a message is due, it waits for the last, unless its own data come later, or
     /// no message of the table goes over several links. Where nothing comes, of what its sender has sent on its busiest link.
-    pub fn waits(&self, table: &Table, rounds: u64) -> Vec<Wait> {
+    pub fn waits(&self, table: &Table, rounds: u64) -> Vec<MessageWait> {
         if table.trees.iter().flat_map(Tree::routes).all(|route| route.len() < 2) {
             return vec![];
         }
@@ -110,7 +110,7 @@ impl Moments {
                 if (0..=i64::from(Dependency::MAX_LAG)).contains(&lag) && other != number {
                     // The first rounds do not wait.
                     if (lag as u64) < rounds {
-                        waits.push(Wait { message: number, other, event: *event, lag: lag as u32 });
+                        waits.push(MessageWait { message: number, other, event: *event, lag: lag as u32 });
                     }
                     break;
                 }
@@ -123,7 +123,7 @@ impl Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::tree::{Work, edges};
+    use crate::algorithm::tree::{TreeWork, edges};
     use antiphon_model::fabric::Fabric;
     use proptest::prelude::*;
     use std::cmp::Reverse;
@@ -136,7 +136,7 @@ mod tests {
             parents in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 4), 1..5),
             period in 1u32..20,
             shift in prop::collection::vec(0u32..60, 40),
-            work in prop::sample::select(vec![Work::Broadcast, Work::Reduce, Work::Overlapped]),
+            work in prop::sample::select(vec![TreeWork::Broadcast, TreeWork::Reduce, TreeWork::Overlapped]),
             credited in prop::sample::subsequence((0u32..5).collect::<Vec<_>>(), 0..=2),
         ) {
             let tree = |parents: &Vec<prop::sample::Index>| {
@@ -169,7 +169,7 @@ mod tests {
                 own.map(|message| of(&moments.sent, message) - i64::from(message.slot)).sum()
             };
             let waits = moments.waits(&table, u64::MAX);
-            for Wait { message, other, event, lag } in &waits {
+            for MessageWait { message, other, event, lag } in &waits {
                 let (message, other) = (&messages[*message], &messages[*other]);
                 let slots = match event {
                     Event::Applied => {

@@ -2,7 +2,7 @@
 //! pieces, without a barrier.
 
 use super::timetable::Timed;
-use super::{Table, Timetable, Work};
+use super::{Table, Timetable, TreeWork};
 use crate::algorithm::Request;
 use crate::algorithm::estimate::Recurrence;
 use crate::algorithm::soonest::{EVENTS_OF_MANY, Soonest};
@@ -233,9 +233,9 @@ fn lower(
     builder.phase(
         match (request.collective.kind, table.work) {
             (Kind::AllToAll, _) => Kind::AllToAll.name(),
-            (_, Work::Phases | Work::Overlapped) => "reduce and broadcast",
-            (_, Work::Reduce) => "reduce",
-            (_, Work::Broadcast) => "broadcast",
+            (_, TreeWork::Phases | TreeWork::Overlapped) => "reduce and broadcast",
+            (_, TreeWork::Reduce) => "reduce",
+            (_, TreeWork::Broadcast) => "broadcast",
         },
         false,
     );

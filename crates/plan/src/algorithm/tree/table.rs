@@ -1,6 +1,6 @@
 //! Slots for the messages of trees on all links.
 
-use super::{OPS, Tree, Work, colour};
+use super::{OPS, Tree, TreeWork, colour};
 use antiphon_base::error::Result;
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_base::watch::interruptible;
@@ -27,7 +27,7 @@ pub(in crate::algorithm) struct Table<'a> {
     /// The trees' parts of the data, beside each other.
     pub sizes: Vec<u32>,
     /// What the trees do.
-    pub work: Work,
+    pub work: TreeWork,
     /// Whether parallel links carry messages together.
     pub together: bool,
 }
@@ -78,7 +78,7 @@ pub(in crate::algorithm) fn widths(flit_times: &[Picos]) -> Vec<u32> {
 
 impl<'a> Table<'a> {
     /// Trees with given slots on a fabric whose links are all alike.
-    pub fn new(fabric: &Fabric, trees: &'a [Tree], slots: Slots, period: u32, work: Work) -> Self {
+    pub fn new(fabric: &Fabric, trees: &'a [Tree], slots: Slots, period: u32, work: TreeWork) -> Self {
         Table {
             trees,
             slots,
@@ -98,7 +98,7 @@ impl<'a> Table<'a> {
         period: u32,
         residue: impl Fn(usize, u32, Op) -> u32,
     ) -> Self {
-        let table = Table::new(fabric, trees, unfilled(trees), period, Work::Overlapped);
+        let table = Table::new(fabric, trees, unfilled(trees), period, TreeWork::Overlapped);
         Table { slots: table.list_residues(residue), ..table }
     }
 
@@ -108,7 +108,7 @@ impl<'a> Table<'a> {
     /// The shortest is what the busiest link needs if routes have one link. Where they have two, as over a switch, and
     /// the list schedule fails, [`colour`] may find the slots.
     /// O(periods tried * messages * (log messages + slots of a period)).
-    pub fn listed(trees: &'a [Tree], widths: Vec<u32>, priority: Priority, work: Work) -> Self {
+    pub fn listed(trees: &'a [Tree], widths: Vec<u32>, priority: Priority, work: TreeWork) -> Self {
         let sizes = vec![1; trees.len()];
         let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, sizes, work, together: false };
         table.period = table.busy().into_iter().flatten().max().unwrap_or(0).max(1);
@@ -232,7 +232,7 @@ impl<'a> Table<'a> {
 
     /// The phase of an operation.
     pub(super) fn phase(&self, op: Op) -> usize {
-        usize::from(self.work == Work::Phases && op == Op::Copy)
+        usize::from(self.work == TreeWork::Phases && op == Op::Copy)
     }
 
     /// Slots of a message on a route.
@@ -271,7 +271,7 @@ impl<'a> Table<'a> {
         };
         let mut waiting = BinaryHeap::new();
         for (index, tree) in self.trees.iter().enumerate() {
-            if self.work == Work::Broadcast {
+            if self.work == TreeWork::Broadcast {
                 waiting
                     .extend(tree.of(Op::Copy).children(tree.root).iter().map(|&edge| waits(index, edge, Op::Copy, 0)));
                 continue;
@@ -294,8 +294,8 @@ impl<'a> Table<'a> {
                         waiting.push(waits(index, above, Op::Reduce, *at));
                         continue;
                     }
-                    None if self.work == Work::Overlapped => {}
-                    None if self.work == Work::Reduce => continue,
+                    None if self.work == TreeWork::Overlapped => {}
+                    None if self.work == TreeWork::Reduce => continue,
                     None => *at = 0,
                 }
             } else {
@@ -379,16 +379,16 @@ impl Table<'_> {
                     let below = tree.of(Op::Copy).children(rank);
                     below.iter().all(|&next| arrives <= slots[next as usize][Op::Copy as usize])
                 };
-                let copies = self.work != Work::Reduce;
+                let copies = self.work != TreeWork::Reduce;
                 assert!(!copies || sends(tree.ends(edge, Op::Copy).1, down), "broadcast");
                 let parent = tree.ends(edge, Op::Reduce).1;
                 match tree.nodes[parent as usize].above {
                     Some(next) => assert!(
-                        up <= slots[next as usize][Op::Reduce as usize] || self.work == Work::Broadcast,
+                        up <= slots[next as usize][Op::Reduce as usize] || self.work == TreeWork::Broadcast,
                         "reduction"
                     ),
                     None => {
-                        assert!(self.work != Work::Overlapped || sends(parent, up), "broadcast starts with the sum")
+                        assert!(self.work != TreeWork::Overlapped || sends(parent, up), "broadcast starts with the sum")
                     }
                 }
             }
@@ -436,7 +436,7 @@ mod tests {
             trees in trees(),
             widths in prop::collection::vec(1u32..5, 12),
             priority in prop::sample::select(vec![Priority::Farthest, Priority::Earliest]),
-            work in prop::sample::select(vec![Work::Phases, Work::Overlapped, Work::Reduce, Work::Broadcast]),
+            work in prop::sample::select(vec![TreeWork::Phases, TreeWork::Overlapped, TreeWork::Reduce, TreeWork::Broadcast]),
             alike in any::<bool>(),
         ) {
             let widths = if alike { vec![1; 12] } else { widths };
@@ -456,7 +456,7 @@ mod tests {
         ) {
             let sizes = sizes[..trees.len()].to_vec();
             let widths = vec![1; 12];
-            let table = Table { sizes, ..Table::listed(&trees, widths, Priority::Farthest, Work::Broadcast) };
+            let table = Table { sizes, ..Table::listed(&trees, widths, Priority::Farthest, TreeWork::Broadcast) };
             for kind in [Kind::AllReduce, Kind::Broadcast, Kind::AllGather, Kind::ReduceScatter] {
                 let rooted = matches!(kind, Kind::AllGather | Kind::ReduceScatter);
                 let (mut end, all) = if rooted { shard(bytes, 10, trees[0].root as usize) } else { (0, bytes) };

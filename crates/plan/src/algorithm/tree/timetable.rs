@@ -7,7 +7,7 @@
 use super::pace::Moments;
 use super::shares;
 use super::table::{Message, Priority, Table, ends, unfilled};
-use super::{Tree, Work};
+use super::{Tree, TreeWork};
 use crate::algorithm::Request;
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::fabric::LinkId;
@@ -21,7 +21,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
     request: &'a Request<'a>,
     trees: &'a [Tree],
     sizes: Vec<u32>,
-    work: Work,
+    work: TreeWork,
     together: bool,
     bytes: Bytes,
     loose: bool,
@@ -53,7 +53,7 @@ const CROWDED: f64 = 0.9;
 
 impl<'a> Timetable<'a> {
     /// Of trees and their parts of the data, beside each other; parallel links carry messages `together`, on the first.
-    pub fn new(request: &'a Request<'a>, trees: &'a [Tree], sizes: Vec<u32>, work: Work, together: bool) -> Self {
+    pub fn new(request: &'a Request<'a>, trees: &'a [Tree], sizes: Vec<u32>, work: TreeWork, together: bool) -> Self {
         let costs = request.costs();
         let mut all = costs.links(request.fabric);
         for links in request.fabric.parallel_links().into_values().filter(|_| together) {
@@ -251,7 +251,7 @@ impl Pieces<'_, '_> {
 
     /// The hops of a message. From link to link a packet has as long as a hand-over takes, since others may come to a switch
     /// before it.
-    fn hops(&self, message: &Message, hops: &mut Vec<Hop>) {
+    fn hops(&self, message: &Message, hops: &mut Vec<TimetableHop>) {
         let (costs, cost) = (self.of.request.costs(), self.cost(message));
         let room = costs.hand_off_ps().saturating_add(cost.fetch.first_ps());
         hops.clear();
@@ -261,7 +261,7 @@ impl Pieces<'_, '_> {
             let first = cost.until_next(flit_ps, next, costs.transit());
             let times = [cost.on_link(flit_ps), first, latency_ps.saturating_add(room)];
             let [length, first, way] = times.map(|picos| self.slots(picos));
-            Hop { link, length, first, way }
+            TimetableHop { link, length, first, way }
         }));
     }
 
@@ -310,7 +310,7 @@ impl Pieces<'_, '_> {
 }
 
 /// A link of a message's route, and slots: of the message, until its first packet asks for the next link, and from there to that.
-struct Hop {
+struct TimetableHop {
     link: LinkId,
     length: u32,
     first: u32,
@@ -343,8 +343,8 @@ impl Lines {
     ///
     /// # Errors
     /// The link that has no such gap.
-    fn take(&mut self, ready: u32, hops: &[Hop]) -> std::result::Result<(u32, u32), LinkId> {
-        let packed = |hop: &Hop| matches!(self.lines[hop.link as usize], Line::Packed(_));
+    fn take(&mut self, ready: u32, hops: &[TimetableHop]) -> std::result::Result<(u32, u32), LinkId> {
+        let packed = |hop: &TimetableHop| matches!(self.lines[hop.link as usize], Line::Packed(_));
         let sent = if hops.len() > 1 && !hops.iter().any(packed) { self.smooth(ready, hops) } else { None };
         let (mut start, mut first, mut arrives) = (sent.unwrap_or(ready), None, ready);
         for hop in hops {
@@ -358,7 +358,7 @@ impl Lines {
     }
 
     /// The first slot from which all links are free when the first packet comes.
-    fn smooth(&self, ready: u32, hops: &[Hop]) -> Option<u32> {
+    fn smooth(&self, ready: u32, hops: &[TimetableHop]) -> Option<u32> {
         let mut sent = ready;
         while sent < ready + self.period {
             let (mut later, mut start) = (0, sent);
@@ -375,7 +375,7 @@ impl Lines {
     }
 
     /// How long after a slot a link has room; `None` if it never has.
-    fn wait(&self, start: u32, hop: &Hop) -> Option<u32> {
+    fn wait(&self, start: u32, hop: &TimetableHop) -> Option<u32> {
         let period = self.period;
         match &self.lines[hop.link as usize] {
             Line::Packed(end) => Some((*end % period + period - start % period) % period),
@@ -384,7 +384,7 @@ impl Lines {
     }
 
     /// Takes a link from a slot on.
-    fn mark(&mut self, start: u32, hop: &Hop) {
+    fn mark(&mut self, start: u32, hop: &TimetableHop) {
         match &mut self.lines[hop.link as usize] {
             Line::Packed(end) => *end += hop.length,
             Line::Gaps(taken) => {
@@ -474,8 +474,8 @@ mod tests {
                 if route.iter().any(|&(link, length, ..)| packed[link as usize] && sums[link as usize] + length > period) {
                     continue;
                 }
-                let hop = |&(link, length, first, way): &(u32, u32, u32, u32)| Hop { link, length, first: first.min(length), way };
-                let hops: Vec<Hop> = route.iter().map(hop).collect();
+                let hop = |&(link, length, first, way): &(u32, u32, u32, u32)| TimetableHop { link, length, first: first.min(length), way };
+                let hops: Vec<TimetableHop> = route.iter().map(hop).collect();
                 let Ok((sent, arrives)) = lines.take(ready, &hops) else { return Ok(()) };
                 let least: u32 = route.iter().map(|&(_, length, first, way)| first.min(length) + way).sum();
                 let &(link, length, first, way) = route.last().unwrap();

@@ -2,14 +2,14 @@
 //! schedule order.
 
 use crate::clock::Ticks;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::turns::Turn;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A message in front of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Message {
+pub struct MessageAtLink {
     /// Its place in schedule order.
     pub turn: Turn,
     /// Links it has crossed.
@@ -24,20 +24,20 @@ pub struct Message {
 
 /// See the module.
 #[derive(Default)]
-pub struct Link {
+pub struct MessageLink {
     /// When what it has served is through.
     pub free_at: Ticks,
     /// Whether the messages of a flight come from one interface only, which sends them in schedule order.
     pub is_from_one: bool,
     /// Messages that have come, and the ranks of their flights.
-    pub waiting: BinaryHeap<Reverse<(u64, Message)>>,
+    pub waiting: BinaryHeap<Reverse<(u64, MessageAtLink)>>,
 }
 
-impl Link {
+impl MessageLink {
     /// The links of a plan. O(hops).
-    pub fn all(plan: &Plan) -> Vec<Link> {
-        let free = || Link { is_from_one: true, ..Link::default() };
-        let mut links: Vec<Link> = plan.fabric.links.iter().map(|_| free()).collect();
+    pub fn all(plan: &RunPlan) -> Vec<MessageLink> {
+        let free = || MessageLink { is_from_one: true, ..MessageLink::default() };
+        let mut links: Vec<MessageLink> = plan.fabric.links.iter().map(|_| free()).collect();
         for job in &plan.jobs {
             for &link in plan.route(job).iter().skip(1) {
                 links[link as usize].is_from_one = false;

@@ -14,19 +14,19 @@ use crate::agenda::Agenda;
 use crate::clock::Ticks;
 use crate::endpoints::{Carrier, Endpoints};
 use crate::flight::Ranking;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::recorder::Traffic;
 use antiphon_base::error::Result;
 use antiphon_model::schedule::{Issue, TransferId};
-use link::{Link, Message};
+use link::{MessageAtLink, MessageLink};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// See the module.
 pub struct AlphaBeta<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a RunPlan<'a>,
     traffic: Traffic,
-    links: Vec<Link>,
+    links: Vec<MessageLink>,
     /// Messages in every interface.
     queued: Vec<u32>,
     ranking: Ranking,
@@ -35,18 +35,18 @@ pub struct AlphaBeta<'a> {
     /// When messages leave every interface: their transfers and chunks.
     leaving: Vec<VecDeque<(Ticks, TransferId, u64)>>,
     /// Other events to come.
-    agenda: Agenda<Event>,
+    agenda: Agenda<LinkEvent>,
     /// Messages timed to the end of their routes, of several links or none; the ranks not told yet.
     arrivals: Vec<(TransferId, u64, Ticks)>,
 }
 
 /// What is to happen at a link of several interfaces or flights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum LinkEvent {
     /// It is free.
     Free { link: u32 },
     /// A message has come to it.
-    Come { link: u32, message: Message },
+    Come { link: u32, message: MessageAtLink },
 }
 
 impl Carrier for AlphaBeta<'_> {
@@ -64,7 +64,7 @@ impl Carrier for AlphaBeta<'_> {
         if !job.hops.is_empty() {
             self.queued[interface as usize] += 1;
         }
-        self.carry(Message { turn, hop: 0, interface, head: now, tail: now });
+        self.carry(MessageAtLink { turn, hop: 0, interface, head: now, tail: now });
         now
     }
 
@@ -78,11 +78,11 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
     const ISSUE: Option<Issue> = Some(Issue::Links);
     const WORK: (&'static str, u64) = ("events", 8_000_000_000);
 
-    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
+    fn new(plan: &'a RunPlan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
         Ok(AlphaBeta {
             plan,
             traffic: Traffic::new(plan),
-            links: Link::all(plan),
+            links: MessageLink::all(plan),
             queued: vec![0; endpoints.interfaces()],
             ranking: endpoints.ranking().clone(),
             departures: Agenda::new(),
@@ -102,8 +102,8 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             self.depart(interface, now, endpoints);
         } else {
             let Some((now, event)) = self.agenda.pop() else { return };
-            let (Event::Free { link } | Event::Come { link, .. }) = event;
-            if let Event::Come { message, .. } = event {
+            let (LinkEvent::Free { link } | LinkEvent::Come { link, .. }) = event;
+            if let LinkEvent::Come { message, .. } = event {
                 let rank = self.ranking.of(self.plan.jobs[message.turn.2 as usize].flight);
                 self.links[link as usize].waiting.push(Reverse((rank, message)));
             }
@@ -139,7 +139,7 @@ impl AlphaBeta<'_> {
     }
 
     /// A message comes to the next link of its route, or to its end.
-    fn carry(&mut self, message: Message) {
+    fn carry(&mut self, message: MessageAtLink) {
         let (_, slot, id) = message.turn;
         let job = &self.plan.jobs[id as usize];
         match self.plan.route(job).get(message.hop as usize) {
@@ -147,7 +147,7 @@ impl AlphaBeta<'_> {
             Some(&link) if self.links[link as usize].is_from_one && !self.ranking.is_shared(link) => {
                 self.cross(link, message);
             }
-            Some(&link) => self.agenda.push(message.head, Event::Come { link, message }),
+            Some(&link) => self.agenda.push(message.head, LinkEvent::Come { link, message }),
         }
     }
 
@@ -159,12 +159,12 @@ impl AlphaBeta<'_> {
         }
         if let Some(Reverse((_, message))) = at.waiting.pop() {
             self.cross(link, message);
-            self.agenda.push(self.links[link as usize].free_at, Event::Free { link });
+            self.agenda.push(self.links[link as usize].free_at, LinkEvent::Free { link });
         }
     }
 
     /// A message crosses a link, and moves on if its route does.
-    fn cross(&mut self, link: u32, message: Message) {
+    fn cross(&mut self, link: u32, message: MessageAtLink) {
         let (plan, (_, slot, id)) = (self.plan, message.turn);
         let job = &plan.jobs[id as usize];
         let (flit, latency) = (plan.flit[link as usize], plan.latency[link as usize]);
@@ -188,6 +188,6 @@ impl AlphaBeta<'_> {
         let tail = if message.hop == 0 { end } else { end.max(message.tail + flit) };
         // The next link starts when the first flit is there.
         let (head, tail) = (start + latency + flit, tail + latency);
-        self.carry(Message { hop: message.hop + 1, head, tail, ..message });
+        self.carry(MessageAtLink { hop: message.hop + 1, head, tail, ..message });
     }
 }

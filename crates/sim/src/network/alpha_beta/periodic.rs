@@ -1,20 +1,20 @@
 //! What of the network's state decides the future, and how far a period of it reaches.
 
-use super::link::{Link, Message};
-use super::{AlphaBeta, Event};
+use super::link::{MessageAtLink, MessageLink};
+use super::{AlphaBeta, LinkEvent};
 use crate::clock::Ticks;
 use crate::endpoints::Endpoints;
 use crate::period::{Recurrent, order_ahead};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::recorder::Traffic;
 use crate::turns::Turn;
 use antiphon_model::schedule::TransferId;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-impl Message {
+impl MessageAtLink {
     /// What of it decides the future.
-    fn words(&self, plan: &Plan, endpoints: &Endpoints, now: Ticks) -> [u64; 5] {
+    fn words(&self, plan: &RunPlan, endpoints: &Endpoints, now: Ticks) -> [u64; 5] {
         let (_, slot, id) = self.turn;
         let place = u64::from(self.hop) << 32 | u64::from(self.interface);
         let behind = endpoints.behind(id, plan.chunk(&plan.jobs[id as usize], slot));
@@ -22,10 +22,10 @@ impl Message {
     }
 
     /// The same later by `by`, and `chunks` further of each transfer.
-    fn later(self, plan: &Plan, by: Ticks, chunks: &[u64]) -> Message {
+    fn later(self, plan: &RunPlan, by: Ticks, chunks: &[u64]) -> MessageAtLink {
         let (phase, slot, id) = self.turn;
         let turn = (phase, slot + chunks[id as usize] * plan.kind_of(id).stride, id);
-        Message { turn, head: self.head + by, tail: self.tail + by, ..self }
+        MessageAtLink { turn, head: self.head + by, tail: self.tail + by, ..self }
     }
 }
 
@@ -46,8 +46,8 @@ impl Recurrent for AlphaBeta<'_> {
         for (at, event) in self.agenda.in_order() {
             state.push(at - now);
             match event {
-                Event::Free { link } => state.push(1 << 32 | link as u64),
-                Event::Come { link, message } => {
+                LinkEvent::Free { link } => state.push(1 << 32 | link as u64),
+                LinkEvent::Come { link, message } => {
                     state.push(2 << 32 | link as u64);
                     state.extend(message.words(self.plan, endpoints, now));
                 }
@@ -60,12 +60,13 @@ impl Recurrent for AlphaBeta<'_> {
         let plan = self.plan;
         for link in &mut self.links {
             link.free_at += by;
-            let later =
-                |Reverse((rank, message)): Reverse<(u64, Message)>| Reverse((rank, message.later(plan, by, chunks)));
+            let later = |Reverse((rank, message)): Reverse<(u64, MessageAtLink)>| {
+                Reverse((rank, message.later(plan, by, chunks)))
+            };
             link.waiting = link.waiting.drain().map(later).collect();
         }
         let event = |event| match event {
-            Event::Come { link, message } => Event::Come { link, message: message.later(plan, by, chunks) },
+            LinkEvent::Come { link, message } => LinkEvent::Come { link, message: message.later(plan, by, chunks) },
             free => free,
         };
         self.departures.replace(|at, interface| (at + by, interface));
@@ -85,7 +86,7 @@ impl Recurrent for AlphaBeta<'_> {
                 turns.entry((link, job.flight)).or_default().push(turn);
             }
         }
-        for (link, Link { waiting, .. }) in (0..).zip(&self.links) {
+        for (link, MessageLink { waiting, .. }) in (0..).zip(&self.links) {
             let turns_here = waiting.iter().map(|Reverse((_, message))| message.turn);
             for turn in turns_here.filter(|turn| moved[turn.2 as usize] == 0) {
                 turns.entry((link, plan.jobs[turn.2 as usize].flight)).or_default().push(turn);

@@ -4,7 +4,7 @@
 use crate::clock::Ticks;
 use crate::endpoints::Endpoints;
 use crate::network::flow::Tail;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use antiphon_model::schedule::TransferId;
 use rustc_hash::FxHashMap;
 
@@ -14,7 +14,7 @@ pub struct Arriving(FxHashMap<(TransferId, Tail), (u64, Ticks)>);
 
 impl Arriving {
     /// A packet has come, or will at `at`; if it is the last of its message, when all of it has.
-    pub fn come(&mut self, plan: &Plan, transfer: TransferId, tail: Tail, at: Ticks) -> Option<Ticks> {
+    pub fn come(&mut self, plan: &RunPlan, transfer: TransferId, tail: Tail, at: Ticks) -> Option<Ticks> {
         let packets = plan.kind_of(transfer).packets.count;
         if packets == 1 {
             return Some(at);

@@ -15,7 +15,7 @@ use crate::clock::Ticks;
 use crate::cost::CostModel;
 use crate::endpoints::{Carrier, Endpoints};
 use crate::flight::Ranking;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::recorder::Traffic;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::schedule::TransferId;
@@ -29,7 +29,7 @@ use terminals::Terminals;
 ///
 /// # Errors
 /// If a buffer has to take it as a whole and cannot.
-fn longest_packet(plan: &Plan) -> Result<u32> {
+fn longest_packet(plan: &RunPlan) -> Result<u32> {
     let (router, longest) = (&plan.system.router, plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0));
     if router.switching == Switching::CutThrough && longest > router.depth_flits.into() {
         let what = format!(
@@ -43,7 +43,7 @@ fn longest_packet(plan: &Plan) -> Result<u32> {
 
 /// See the module: the network behind the interfaces of all ranks.
 pub struct Flit<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a RunPlan<'a>,
     traffic: Traffic,
     network: noc::FlitNetwork<SourceRoutes<'a>>,
     ranking: Ranking,
@@ -58,7 +58,7 @@ impl<'a> Network<'a> for Flit<'a> {
     const FIDELITY: Fidelity = Fidelity::Flit;
     const WORK: (&'static str, u64) = ("flit-hops", 4_000_000_000);
 
-    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
+    fn new(plan: &'a RunPlan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
         let longest = longest_packet(plan)?;
         let Terminals { nodes, destination } = Terminals::new(plan, endpoints);
         let routes = SourceRoutes::new(plan);
@@ -77,7 +77,7 @@ impl<'a> Network<'a> for Flit<'a> {
         })
     }
 
-    fn hand_off(plan: &Plan) -> Ticks {
+    fn hand_off(plan: &RunPlan) -> Ticks {
         plan.clock.ticks(CostModel::new(plan.system, Fidelity::Flit).hand_off_ps())
     }
 

@@ -6,7 +6,7 @@
 //! layers, each for some of the routes (LASH; Skeie, Lysne and Theiss, IPDPS 2002). If all have one,
 //! channels are alike, and a deadlock is reported when it happens.
 
-use crate::plan::{Job, Plan};
+use crate::plan::{Job, RunPlan};
 use antiphon_model::fabric::{DimensionShape, LinkId, NodeId};
 use antiphon_noc::{FlitPacket, NextHop, PacketRouting};
 use std::collections::{HashMap, HashSet};
@@ -14,21 +14,21 @@ use std::ops::Range;
 
 /// See the module.
 pub struct SourceRoutes<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a RunPlan<'a>,
     /// Parts of the virtual channels.
     pub classes: u32,
     /// Class of every hop of the plan; empty where all channels are alike.
     class: Vec<u8>,
 }
 
-/// Where the links of a route are in [`Plan::hops`].
+/// Where the links of a route are in [`RunPlan::hops`].
 fn hops(job: &Job) -> Range<usize> {
     job.hops.start as usize..job.hops.end as usize
 }
 
 impl<'a> SourceRoutes<'a> {
     /// Routes of the schedule. O(hops).
-    pub fn new(plan: &'a Plan<'a>) -> Self {
+    pub fn new(plan: &'a RunPlan<'a>) -> Self {
         let channels = plan.system.router.virtual_channels as usize;
         let longest = plan.jobs.iter().map(|job| job.hops.len()).max().unwrap_or(0);
         let alike = SourceRoutes { plan, classes: 1, class: vec![] };
@@ -102,7 +102,7 @@ impl<'a> SourceRoutes<'a> {
     /// Every route in the first of at most `most` layers in which it closes no cycle; `None` if
     /// there are too few.
     fn layers(&self, most: usize) -> Option<Self> {
-        let mut layers: Vec<Layer> = vec![];
+        let mut layers: Vec<LayerLinks> = vec![];
         let mut class = vec![0; self.plan.hops.len()];
         let mut known: HashMap<&[LinkId], u8> = HashMap::new();
         for job in &self.plan.jobs {
@@ -112,7 +112,7 @@ impl<'a> SourceRoutes<'a> {
                 None => {
                     let layer = (0..most).find(|&index| {
                         if index == layers.len() {
-                            layers.push(Layer { after: vec![vec![]; self.plan.fabric.links.len()] });
+                            layers.push(LayerLinks { after: vec![vec![]; self.plan.fabric.links.len()] });
                         }
                         layers[index].add(route)
                     })?;
@@ -132,11 +132,11 @@ impl<'a> SourceRoutes<'a> {
 }
 
 /// Links that packets of one layer may wait for, by the link they hold.
-struct Layer {
+struct LayerLinks {
     after: Vec<Vec<LinkId>>,
 }
 
-impl Layer {
+impl LayerLinks {
     /// Adds a route, unless it would close a cycle.
     fn add(&mut self, route: &[LinkId]) -> bool {
         let mut added = vec![];

@@ -1,7 +1,7 @@
 //! Local ports of routers: where messages enter and leave a network of routers.
 
 use crate::endpoints::Endpoints;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use antiphon_model::fabric::{LinkId, NodeId};
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub struct Terminals {
 impl Terminals {
     /// An interface for every outgoing link comes with one for every incoming link; shared interfaces receive from the
     /// links in turn. O(transfers).
-    pub fn new(plan: &Plan, endpoints: &Endpoints) -> Self {
+    pub fn new(plan: &RunPlan, endpoints: &Endpoints) -> Self {
         let mut nodes: Vec<NodeId> = (0..endpoints.interfaces() as u32).map(|id| endpoints.node_of(id)).collect();
         let mut of_link: HashMap<(u32, u32, Option<LinkId>), u32> = HashMap::new();
         let mut received: HashMap<(u32, u32), u32> = HashMap::new();

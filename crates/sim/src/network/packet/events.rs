@@ -19,7 +19,7 @@ pub struct Arrival {
 
 /// What can happen.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum PacketEvent {
     /// A link finished its service.
     LinkDone { link: LinkId },
     /// A packet reached the node before a link, or a message on no links its receiver.
@@ -112,21 +112,21 @@ impl Events {
 
     /// Removes the next event. When it has happened, [`Self::happened`] is to be called.
     #[inline]
-    pub fn next(&mut self) -> Option<(Ticks, Event)> {
+    pub fn next(&mut self) -> Option<(Ticks, PacketEvent)> {
         let (run, single) = (self.runs[0], self.singles.front().copied().unwrap_or((Ticks::MAX, 0)));
         // A simultaneous end comes first; of several that of the lowest link.
         if self.arrivals.next_at() < run.0.min(single.0) {
-            return self.arrivals.pop().map(|(at, (_, packet))| (at, Event::Arrive(packet)));
+            return self.arrivals.pop().map(|(at, (_, packet))| (at, PacketEvent::Arrive(packet)));
         }
         if single < run {
-            return self.singles.pop_front().map(|(at, link)| (at, Event::LinkDone { link }));
+            return self.singles.pop_front().map(|(at, link)| (at, PacketEvent::LinkDone { link }));
         }
         let (at, link) = run;
         if at == Ticks::MAX {
             return None;
         }
         self.ended = Some(link);
-        Some((at, Event::LinkDone { link }))
+        Some((at, PacketEvent::LinkDone { link }))
     }
 
     /// The event has happened.
@@ -180,8 +180,8 @@ mod tests {
                     (None, _) => {
                         let expected = first(&ends);
                         let got = events.next().map(|(at, event)| match event {
-                            Event::LinkDone { link } => (at, link),
-                            Event::Arrive(packet) => (at, packet.flow.transfer),
+                            PacketEvent::LinkDone { link } => (at, link),
+                            PacketEvent::Arrive(packet) => (at, packet.flow.transfer),
                         });
                         prop_assert_eq!(got, expected);
                         let Some((at, link)) = expected else { continue };

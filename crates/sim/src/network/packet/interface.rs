@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// A message, or what is left of it, in an interface.
 #[derive(Clone, Copy)]
-pub struct Message {
+pub struct InterfaceMessage {
     /// Its packets on the first link of their route.
     pub flow: Flow,
     /// Its chunk.
@@ -22,10 +22,10 @@ pub struct Message {
     start: u32,
 }
 
-impl Message {
+impl InterfaceMessage {
     /// One of which nothing was sent.
     pub fn new(flow: Flow, tail: Tail, first: LinkId, packets: u64) -> Self {
-        Message { flow, tail, first, packets_left: packets, each: 0, more: 0, start: 0 }
+        InterfaceMessage { flow, tail, first, packets_left: packets, each: 0, more: 0, start: 0 }
     }
 
     /// Packets that one of `count` channels got.
@@ -51,9 +51,9 @@ pub struct Channel {
 /// it is *mixed*: packets are dealt round robin to virtual channels, each a FIFO, so a packet only
 /// waits for the packets before it in its own channel.
 #[derive(Default)]
-pub struct Interface {
+pub struct PacketInterface {
     /// Messages not fully sent, in order; when mixed, finished ones may stay behind the front.
-    pub queue: VecDeque<Message>,
+    pub queue: VecDeque<InterfaceMessage>,
     /// Number of messages that have left the front of `queue`.
     pub gone: u64,
     /// Packets not yet sent.
@@ -66,7 +66,7 @@ pub struct Interface {
     pub asked: SmallVec<[LinkId; 4]>,
 }
 
-impl Interface {
+impl PacketInterface {
     /// Whether packets are in virtual channels.
     pub fn is_mixed(&self) -> bool {
         !self.channels.is_empty()
@@ -80,7 +80,7 @@ impl Interface {
     }
 
     /// The message with a number.
-    pub fn message(&mut self, number: u64) -> &mut Message {
+    pub fn message(&mut self, number: u64) -> &mut InterfaceMessage {
         let index = (number - self.gone) as usize;
         &mut self.queue[index]
     }
@@ -99,11 +99,11 @@ impl Interface {
     }
 
     /// What is in a channel: messages by number, and packets of each.
-    fn waiting(&self, index: usize) -> impl Iterator<Item = (u64, &Message, u64)> {
+    fn waiting(&self, index: usize) -> impl Iterator<Item = (u64, &InterfaceMessage, u64)> {
         let Channel { number, packets, .. } = self.channels[index];
         let first = if packets > 0 { (number - self.gone) as usize } else { self.queue.len() };
         let messages = (number..).zip(self.queue.range(first..));
-        let share = move |message: &Message| message.share(index, self.channels.len());
+        let share = move |message: &InterfaceMessage| message.share(index, self.channels.len());
         let all = messages.map(move |(of, message)| (of, message, if of == number { packets } else { share(message) }));
         all.filter(|&(.., packets)| packets > 0)
     }

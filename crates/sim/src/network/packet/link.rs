@@ -2,7 +2,7 @@
 
 use super::events::Arrival;
 use super::runs::Feeder;
-use super::service::{Moment, Service, Source, Turn};
+use super::service::{PacketService, PacketSource, ServiceMoment, ServiceTurn};
 use super::{Endpoints, Flow, Packet, Tail};
 use crate::clock::Ticks;
 use antiphon_model::fabric::LinkId;
@@ -11,7 +11,7 @@ use thin_vec::ThinVec;
 
 /// What waits for a link.
 #[derive(Clone, Copy)]
-pub enum Request {
+pub enum LinkRequest {
     /// The packet at the head of an interface.
     Interface(u32),
     /// Packets in transit: the next `count` of a flow. Only the last of them may be the `last` of its message. There can be millions of these; a run has
@@ -21,9 +21,9 @@ pub enum Request {
 
 /// See the module. Two lines of a cache: large runs wait for memory.
 #[repr(align(64))]
-pub struct Link {
-    pub waiting: VecDeque<Request>,
-    pub service: Option<Service>,
+pub struct PacketLink {
+    pub waiting: VecDeque<LinkRequest>,
+    pub service: Option<PacketService>,
     /// Runs that feed it. If any brings more packets, there is a service.
     pub feeders: ThinVec<Feeder>,
     /// What a flit takes, and what it takes to the other end.
@@ -31,10 +31,10 @@ pub struct Link {
     pub latency: Ticks,
 }
 
-impl Link {
+impl PacketLink {
     /// An idle one.
     pub fn new(flit: Ticks, latency: Ticks) -> Self {
-        Link { waiting: VecDeque::new(), service: None, feeders: ThinVec::new(), flit, latency }
+        PacketLink { waiting: VecDeque::new(), service: None, feeders: ThinVec::new(), flit, latency }
     }
 
     /// A run that feeds it.
@@ -44,9 +44,9 @@ impl Link {
 }
 
 /// Appends a request to those that wait.
-pub fn append(waiting: &mut VecDeque<Request>, request: Request) {
-    if let Request::Transit { flow, count, last } = request
-        && let Some(Request::Transit { flow: f, count: c, last: l @ None }) = waiting.back_mut()
+pub fn append(waiting: &mut VecDeque<LinkRequest>, request: LinkRequest) {
+    if let LinkRequest::Transit { flow, count, last } = request
+        && let Some(LinkRequest::Transit { flow: f, count: c, last: l @ None }) = waiting.back_mut()
         && *f == flow
     {
         *c += count;
@@ -58,7 +58,7 @@ pub fn append(waiting: &mut VecDeque<Request>, request: Request) {
 
 impl Packet<'_> {
     /// Queues a request at a link, cutting a run of packets short to let it in.
-    pub fn request(&mut self, link: LinkId, request: Request) {
+    pub fn request(&mut self, link: LinkId, request: LinkRequest) {
         let moment = self.moment();
         if self.links[link as usize].service.is_none() {
             // Nothing waits for an idle link.
@@ -70,7 +70,7 @@ impl Packet<'_> {
         self.catch_up(link, moment);
         self.queue(link, request);
         if let Some(service) = &self.links[link as usize].service
-            && service.is_over(Turn::done(link), moment)
+            && service.is_over(ServiceTurn::done(link), moment)
         {
             self.retire(link, moment);
             self.serve(link);
@@ -78,7 +78,7 @@ impl Packet<'_> {
     }
 
     /// Queues a request where it belongs.
-    pub fn queue(&mut self, link: LinkId, request: Request) {
+    pub fn queue(&mut self, link: LinkId, request: LinkRequest) {
         match self.ranking.is_shared(link) {
             _ if self.turns.is_some() => self.queue_by_input(link, request),
             true => self.queue_by_rank(link, request),
@@ -87,15 +87,15 @@ impl Packet<'_> {
     }
 
     /// The rank of the flight of a request.
-    pub fn rank(&self, request: &Request) -> u64 {
+    pub fn rank(&self, request: &LinkRequest) -> u64 {
         self.ranking.of(match *request {
-            Request::Interface(id) => self.flights[id as usize],
-            Request::Transit { flow, .. } => self.plan.jobs[flow.transfer as usize].flight,
+            LinkRequest::Interface(id) => self.flights[id as usize],
+            LinkRequest::Transit { flow, .. } => self.plan.jobs[flow.transfer as usize].flight,
         })
     }
 
     /// Queues a request behind those of flights that go first, and of its own.
-    fn queue_by_rank(&mut self, link: LinkId, request: Request) {
+    fn queue_by_rank(&mut self, link: LinkId, request: LinkRequest) {
         let own = self.rank(&request);
         let waiting = &self.links[link as usize].waiting;
         let behind = waiting.iter().rev().take_while(|other| self.rank(other) > own).count();
@@ -107,10 +107,10 @@ impl Packet<'_> {
     }
 
     /// Ends a run that was cut and is over.
-    fn retire(&mut self, link: LinkId, moment: Moment) {
+    fn retire(&mut self, link: LinkId, moment: ServiceMoment) {
         self.events.end_run(link, Ticks::MAX);
         let Some(service) = self.links[link as usize].service else { return };
-        let Service { flow, start, packets, packet_time, spacing, .. } = service;
+        let PacketService { flow, start, packets, packet_time, spacing, .. } = service;
         self.traffic.transmitted_run(link, Some(flow.transfer), start, packets, packet_time, spacing);
         self.took_turn(link, &service);
         if let Some((next, feeder)) = self.fed(&service) {
@@ -122,7 +122,7 @@ impl Packet<'_> {
     /// A packet in transit asks for the next link.
     pub fn request_hop(&mut self, Arrival { flow, last }: Arrival) {
         let link = self.link_at(flow).expect("the route goes on");
-        self.request(link, Request::Transit { flow, count: 1, last });
+        self.request(link, LinkRequest::Transit { flow, count: 1, last });
     }
 
     /// Starts the next service of an idle link, and of those that wait for it.
@@ -131,7 +131,7 @@ impl Packet<'_> {
         self.start(link, service);
     }
 
-    fn start(&mut self, mut link: LinkId, mut next: Option<Service>) {
+    fn start(&mut self, mut link: LinkId, mut next: Option<PacketService>) {
         while let Some(service) = next {
             match self.begin(link, service) {
                 Some(fed) => link = fed,
@@ -141,7 +141,7 @@ impl Packet<'_> {
         }
     }
 
-    fn next_service(&mut self, link: LinkId) -> Option<Service> {
+    fn next_service(&mut self, link: LinkId) -> Option<PacketService> {
         match self.next_request(link) {
             Some(request) => Some(self.serve_request(link, request)),
             None if !self.links[link as usize].feeders.is_empty() => self.follow(link),
@@ -150,20 +150,20 @@ impl Packet<'_> {
     }
 
     /// The service that a request gets which is the first.
-    fn serve_request(&mut self, link: LinkId, request: Request) -> Service {
+    fn serve_request(&mut self, link: LinkId, request: LinkRequest) -> PacketService {
         match request {
-            Request::Interface(id) => self.serve_interface(link, id),
-            Request::Transit { flow, count, last } => {
+            LinkRequest::Interface(id) => self.serve_interface(link, id),
+            LinkRequest::Transit { flow, count, last } => {
                 let is_fed = !self.links[link as usize].feeders.is_empty();
                 let extends = last.is_none() && is_fed && !self.is_wanted(link);
                 let merges = (count > 1 || extends) && self.merges(flow, link) && !self.has_rivals(link, request);
                 if count > 1 && !merges {
                     // The rest keeps its place at the front.
-                    let rest = Request::Transit { flow, count: count - 1, last };
+                    let rest = LinkRequest::Transit { flow, count: count - 1, last };
                     self.put_back(link, rest);
                 }
                 let (packets, last) = if merges { (count, last) } else { (1, last.filter(|_| count == 1)) };
-                let mut service = self.service(link, Source::Queue, flow, packets as u64, last);
+                let mut service = self.service(link, PacketSource::Queue, flow, packets as u64, last);
                 self.set_waited(link, service.packets);
                 if extends && merges {
                     self.extend(link, &mut service);
@@ -174,23 +174,30 @@ impl Packet<'_> {
     }
 
     /// A service that starts now, of packets back to back.
-    pub fn service(&self, link: LinkId, source: Source, flow: Flow, packets: u64, last: Option<Tail>) -> Service {
+    pub fn service(
+        &self,
+        link: LinkId,
+        source: PacketSource,
+        flow: Flow,
+        packets: u64,
+        last: Option<Tail>,
+    ) -> PacketService {
         let packet_time = self.plan.kinds[flow.kind as usize].packets.flits * self.links[link as usize].flit;
         let (start, spacing) = (self.now, packet_time);
-        Service { source, flow, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
+        PacketService { source, flow, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
     }
 
     /// The next service of an interface that has the turn.
-    fn serve_interface(&mut self, link: LinkId, id: u32) -> Service {
+    fn serve_interface(&mut self, link: LinkId, id: u32) -> PacketService {
         let interface = &self.interfaces[id as usize];
         let (source, message, run) = if interface.is_mixed() {
             let channel = interface.channel_for(link).expect("a mixed interface asks only for links its channels want");
             let head = interface.channels[channel];
             let message = interface.queue[(head.number - interface.gone) as usize];
-            (Source::Channel(id, channel as u16), message, if interface.unmixes() { 1 } else { head.packets })
+            (PacketSource::Channel(id, channel as u16), message, if interface.unmixes() { 1 } else { head.packets })
         } else {
             let message = *interface.queue.front().expect("an interface that asks has a message");
-            (Source::Interface(id), message, message.packets_left)
+            (PacketSource::Interface(id), message, message.packets_left)
         };
         let alone = run > 1 && !self.is_wanted(link) && self.merges(message.flow, link);
         // A run ends where the interface becomes free, so that its rank can go on.
@@ -199,7 +206,7 @@ impl Packet<'_> {
             0 => run,
             until_free => run.min(until_free.saturating_sub(self.under_way(id))).max(1),
         };
-        if let Source::Channel(..) = source {
+        if let PacketSource::Channel(..) = source {
             self.limit_runs(id, packets);
         }
         let last = (packets == message.packets_left).then_some(message.tail);
@@ -208,22 +215,22 @@ impl Packet<'_> {
             && !self.links[link as usize].feeders.is_empty()
             && let Some(coming) = self.coming(link)
         {
-            service.packets = packets.min(service.left_before(Turn::done(link), coming.at) + 1);
+            service.packets = packets.min(service.left_before(ServiceTurn::done(link), coming.at) + 1);
             service.last.take_if(|_| service.packets < packets);
         }
         service
     }
 
     /// Starts a service on an idle link. Returns the next link of its route if this waits for it.
-    fn begin(&mut self, link: LinkId, mut service: Service) -> Option<LinkId> {
-        let Service { source, flow, packets, start, .. } = service;
+    fn begin(&mut self, link: LinkId, mut service: PacketService) -> Option<LinkId> {
+        let PacketService { source, flow, packets, start, .. } = service;
         if packets > 1 {
             service.feeds = self.link_after(flow).map(|_| self.next_feeder);
             self.next_feeder = self.next_feeder.wrapping_add(1);
         }
         let end = service.end_of(packets - 1);
         self.links[link as usize].service = Some(service);
-        let follows = matches!(source, Source::Run(_));
+        let follows = matches!(source, PacketSource::Run(_));
         if packets == 1 && start == self.now && !follows {
             self.events.end_single(link, end);
             if self.is_told_early() {
@@ -274,8 +281,8 @@ impl Packet<'_> {
 
     /// Tells of the only packet of a service, which has begun, if no run does.
     fn go_on(&mut self, link: LinkId) {
-        let Link { service, latency, .. } = self.links[link as usize];
-        let Some(service @ Service { flow, last, feeds: None, .. }) = service else { return };
+        let PacketLink { service, latency, .. } = self.links[link as usize];
+        let Some(service @ PacketService { flow, last, feeds: None, .. }) = service else { return };
         let ahead = self.ahead(flow, link);
         let at = service.end_of(0) + latency - ahead;
         if self.leaves(link) {
@@ -288,7 +295,7 @@ impl Packet<'_> {
     /// The service of a link is over.
     pub fn link_done(&mut self, link: LinkId, endpoints: &mut Endpoints) {
         let service = self.links[link as usize].service.expect("an end belongs to a service");
-        let Service { flow, last, packets, .. } = service;
+        let PacketService { flow, last, packets, .. } = service;
         let transfer = flow.transfer;
         if self.is_told_early() && packets > 0 && self.now < service.end_of(packets - 1) {
             self.go_on(link);
@@ -298,7 +305,7 @@ impl Packet<'_> {
         self.catch_up(link, self.moment());
         self.took_turn(link, &service);
         let mut sender = None;
-        if let Source::Interface(id) | Source::Channel(id, _) = service.source {
+        if let PacketSource::Interface(id) | PacketSource::Channel(id, _) = service.source {
             let depth = self.plan.system.interface.depth_packets;
             let was_free = self.interfaces[id as usize].backlog <= depth;
             self.account(id, link, &service, packets);
@@ -310,7 +317,7 @@ impl Packet<'_> {
                 endpoints.sent(transfer, tail.sent(transfer, endpoints), self.now);
             }
         } else {
-            let Service { start, packet_time, spacing, .. } = service;
+            let PacketService { start, packet_time, spacing, .. } = service;
             self.traffic.transmitted_run(link, Some(transfer), start, packets, packet_time, spacing);
         }
         let at = self.now + self.links[link as usize].latency;

@@ -27,22 +27,22 @@ use crate::clock::Ticks;
 use crate::cost::{CostModel, Transit};
 use crate::endpoints::{Carrier, Endpoints};
 use crate::flight::Ranking;
-use crate::plan::{Job, Plan};
+use crate::plan::{Job, RunPlan};
 use crate::recorder::Traffic;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::TransferId;
 use antiphon_model::system::Arbitration;
 pub use border::{Border, Crossing};
-use events::{Arrival, Event, Events};
-use interface::{Channel, Interface, Message};
-use link::{Link, Request};
-use service::{Service, Source, Turn};
+use events::{Arrival, Events, PacketEvent};
+use interface::{Channel, InterfaceMessage, PacketInterface};
+use link::{LinkRequest, PacketLink};
+use service::{PacketService, PacketSource, ServiceTurn};
 use smallvec::smallvec;
 use turns::Inputs;
 
 /// Refuses messages whose packets in transit could not be counted.
-fn check(plan: &Plan) -> Result<()> {
+fn check(plan: &RunPlan) -> Result<()> {
     let packets = |job: &Job| plan.kind(job).packets.count;
     match plan.jobs.iter().find(|job| job.hops.len() > 1 && packets(job) > u32::MAX.into()) {
         Some(job) => {
@@ -54,7 +54,7 @@ fn check(plan: &Plan) -> Result<()> {
 }
 
 /// Whether each transfer comes to some link twice.
-fn revisiting(plan: &Plan) -> Vec<bool> {
+fn revisiting(plan: &RunPlan) -> Vec<bool> {
     // The transfer that came to each link last.
     let mut visited = vec![TransferId::MAX; plan.fabric.links.len()];
     let mut revisits = |id: TransferId| {
@@ -67,7 +67,7 @@ fn revisiting(plan: &Plan) -> Vec<bool> {
 
 /// See the module: links behind interfaces.
 pub struct Packet<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a RunPlan<'a>,
     traffic: Traffic,
     ranking: Ranking,
     /// The flight of every interface.
@@ -76,10 +76,10 @@ pub struct Packet<'a> {
     hops: Hops,
     now: Ticks,
     /// The turn of the event being processed.
-    turn: Turn,
+    turn: ServiceTurn,
     events: Events,
-    links: Vec<Link>,
-    interfaces: Vec<Interface>,
+    links: Vec<PacketLink>,
+    interfaces: Vec<PacketInterface>,
     /// Number of the next run that feeds a link.
     next_feeder: u32,
     merge_runs: bool,
@@ -114,16 +114,16 @@ impl Carrier for Packet<'_> {
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
         let joins = idle || (!state.is_mixed() && state.single_link() == Some(first));
-        state.queue.push_back(Message::new(flow, Tail::of(chunk), first, packets));
+        state.queue.push_back(InterfaceMessage::new(flow, Tail::of(chunk), first, packets));
         state.backlog += packets;
         let number = state.gone + state.queue.len() as u64 - 1;
         if idle {
-            self.request(first, Request::Interface(interface));
+            self.request(first, LinkRequest::Interface(interface));
         } else if joins {
             // A run under way must end where the interface, fuller now, becomes free.
             self.settle(first);
             let until_free = self.interfaces[interface as usize].backlog.saturating_sub(depth);
-            if let Some(Service { source: Source::Interface(id), packets, settled, .. }) =
+            if let Some(PacketService { source: PacketSource::Interface(id), packets, settled, .. }) =
                 self.links[first as usize].service
                 && id == interface
                 && until_free > 0
@@ -151,7 +151,7 @@ impl<'a> Network<'a> for Packet<'a> {
     const FIDELITY: Fidelity = Fidelity::Packet;
     const WORK: (&'static str, u64) = ("events", 8_000_000_000);
 
-    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, merge_runs: bool) -> Result<Self> {
+    fn new(plan: &'a RunPlan<'a>, endpoints: &Endpoints, merge_runs: bool) -> Result<Self> {
         check(plan)?;
         let links = plan.fabric.links.len();
         Ok(Packet {
@@ -162,10 +162,15 @@ impl<'a> Network<'a> for Packet<'a> {
             revisiting: revisiting(plan),
             hops: Hops::new(plan),
             now: 0,
-            turn: Turn::LAST,
+            turn: ServiceTurn::LAST,
             events: Events::new(links),
-            links: plan.flit.iter().zip(&plan.latency).map(|(&flit, &latency)| Link::new(flit, latency)).collect(),
-            interfaces: (0..endpoints.interfaces()).map(|_| Interface::default()).collect(),
+            links: plan
+                .flit
+                .iter()
+                .zip(&plan.latency)
+                .map(|(&flit, &latency)| PacketLink::new(flit, latency))
+                .collect(),
+            interfaces: (0..endpoints.interfaces()).map(|_| PacketInterface::default()).collect(),
             next_feeder: 0,
             merge_runs,
             turns: (plan.system.arbitration == Arbitration::RoundRobin).then(|| vec![Inputs::default(); links]),
@@ -179,23 +184,23 @@ impl<'a> Network<'a> for Packet<'a> {
     }
 
     fn before_ranks(&mut self, now: Ticks) {
-        (self.now, self.turn) = (now, Turn::LAST);
+        (self.now, self.turn) = (now, ServiceTurn::LAST);
     }
 
     fn step(&mut self, endpoints: &mut Endpoints) {
         let Some((now, event)) = self.events.next() else { return };
         self.now = now;
         match event {
-            Event::LinkDone { link } => {
-                self.turn = Turn::done(link);
+            PacketEvent::LinkDone { link } => {
+                self.turn = ServiceTurn::done(link);
                 self.link_done(link, endpoints);
                 self.events.happened();
             }
-            Event::Arrive(packet) if self.link_at(packet.flow).is_some() => {
-                self.turn = Turn::packet(packet.flow.transfer);
+            PacketEvent::Arrive(packet) if self.link_at(packet.flow).is_some() => {
+                self.turn = ServiceTurn::packet(packet.flow.transfer);
                 self.request_hop(packet);
             }
-            Event::Arrive(Arrival { flow, last }) => {
+            PacketEvent::Arrive(Arrival { flow, last }) => {
                 if let Some(tail) = last {
                     endpoints.arrived(flow.transfer, tail.arrived(flow.transfer, endpoints), now);
                 }
@@ -228,7 +233,7 @@ impl Packet<'_> {
         self.limit(first, self.moment());
         self.settle(first);
         let on_link = match self.links[first as usize].service {
-            Some(Service { source: Source::Interface(other), packets, settled, .. }) if other == id => {
+            Some(PacketService { source: PacketSource::Interface(other), packets, settled, .. }) if other == id => {
                 packets - settled
             }
             _ => 0,
@@ -250,14 +255,14 @@ impl Packet<'_> {
             let Channel { packets, link, .. } = state.channels[channel];
             if packets > 0 && !state.asked.contains(&link) {
                 state.asked.push(link);
-                self.request(link, Request::Interface(id));
+                self.request(link, LinkRequest::Interface(id));
             }
         }
     }
 
     /// Accounts for the packets of a service of an interface up to packet `until`, which have left.
-    fn account(&mut self, id: u32, link: LinkId, service: &Service, until: u64) {
-        let &Service { flow, packet_time, settled, .. } = service;
+    fn account(&mut self, id: u32, link: LinkId, service: &PacketService, until: u64) {
+        let &PacketService { flow, packet_time, settled, .. } = service;
         let packets = until - settled;
         let start = service.start + settled * packet_time;
         self.traffic.transmitted_run(link, Some(flow.transfer), start, packets, packet_time, packet_time);
@@ -265,7 +270,7 @@ impl Packet<'_> {
         let interface = &mut self.interfaces[id as usize];
         interface.backlog -= packets;
         let channel = match service.source {
-            Source::Channel(_, channel) => Some(channel),
+            PacketSource::Channel(_, channel) => Some(channel),
             _ => None,
         };
         let number = channel.map_or(interface.gone, |channel| interface.channels[channel as usize].number);
@@ -280,7 +285,8 @@ impl Packet<'_> {
 
     /// A run of an interface ends where an older message, or an earlier channel, wants its link.
     fn give_way(&mut self, id: u32, channel: u16, head: Channel) {
-        if let Some(Service { source: Source::Channel(of, running), .. }) = self.links[head.link as usize].service
+        if let Some(PacketService { source: PacketSource::Channel(of, running), .. }) =
+            self.links[head.link as usize].service
             && of == id
             && (head.number, channel) < (self.interfaces[id as usize].channels[running as usize].number, running)
         {
@@ -340,7 +346,7 @@ impl Packet<'_> {
                 self.limit_own(id, link);
             }
         } else if let Some(next) = interface.queue.front().map(|m| m.first) {
-            self.request(next, Request::Interface(id));
+            self.request(next, LinkRequest::Interface(id));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What of the network's state decides the future.
 
 use super::events::Arrival;
-use super::link::Request;
+use super::link::LinkRequest;
 use super::runs::Feeder;
-use super::service::{Service, Source, Turn};
+use super::service::{PacketService, PacketSource, ServiceTurn};
 use super::turns::Inputs;
 use super::{Endpoints, Packet};
 use crate::clock::Ticks;
@@ -14,7 +14,7 @@ impl Recurrent for Packet<'_> {
     fn write_state(&self, now: Ticks, endpoints: &Endpoints, state: &mut Vec<u64>) {
         for link in &self.links {
             // Those that bring nothing more are only not forgotten yet.
-            let feeders = || link.feeders.iter().filter(|feeder| !feeder.is_done((now, Turn::LAST)));
+            let feeders = || link.feeders.iter().filter(|feeder| !feeder.is_done((now, ServiceTurn::LAST)));
             state.push(
                 (link.waiting.len() as u64) << 32 | (feeders().count() as u64) << 1 | u64::from(link.service.is_some()),
             );
@@ -22,7 +22,7 @@ impl Recurrent for Packet<'_> {
             let place = |number| feeders().position(|feeder| feeder.number == number);
             for Feeder { run, turn, taken, .. } in feeders() {
                 // What fed the run is of the past.
-                state.extend(Service { source: Source::Queue, ..*run }.words(now, endpoints, place));
+                state.extend(PacketService { source: PacketSource::Queue, ..*run }.words(now, endpoints, place));
                 state.extend([turn.word(), *taken]);
             }
             if let Some(service) = &link.service {
@@ -40,8 +40,8 @@ impl Recurrent for Packet<'_> {
 
     fn delay(&mut self, by: Ticks, chunks: &[u64]) {
         self.events.delay(by, chunks);
-        let later = |request: &mut Request| {
-            if let Request::Transit { flow, last, .. } = request {
+        let later = |request: &mut LinkRequest| {
+            if let LinkRequest::Transit { flow, last, .. } = request {
                 *last = flow.later(*last, chunks);
             }
         };
@@ -64,25 +64,25 @@ impl Recurrent for Packet<'_> {
     }
 }
 
-impl Request {
+impl LinkRequest {
     /// Tells it from others.
     pub fn words(self, endpoints: &Endpoints) -> [u64; 3] {
         match self {
-            Request::Interface(id) => [id as u64, u64::MAX, 0],
-            Request::Transit { flow, count, last } => [flow.word(), count.into(), flow.word_of(last, endpoints)],
+            LinkRequest::Interface(id) => [id as u64, u64::MAX, 0],
+            LinkRequest::Transit { flow, count, last } => [flow.word(), count.into(), flow.word_of(last, endpoints)],
         }
     }
 }
 
-impl Service {
+impl PacketService {
     /// `place` tells where the feeder with a number is: numbers do not repeat.
     fn words(&self, now: Ticks, endpoints: &Endpoints, place: impl Fn(u32) -> Option<usize>) -> [u64; 7] {
         let source = match self.source {
-            Source::Interface(id) => (id as u64) << 2,
+            PacketSource::Interface(id) => (id as u64) << 2,
             // Its interface waits for this link.
-            Source::Channel(_, channel) => (channel as u64) << 2 | 1,
-            Source::Queue => 2,
-            Source::Run(number) => place(number).map_or(2, |place| (place as u64) << 2 | 3),
+            PacketSource::Channel(_, channel) => (channel as u64) << 2 | 1,
+            PacketSource::Queue => 2,
+            PacketSource::Run(number) => place(number).map_or(2, |place| (place as u64) << 2 | 3),
         };
         let flow = self.flow.word();
         let last = self.flow.word_of(self.last, endpoints);

@@ -6,8 +6,8 @@
 //! down the route. When something else comes between, a run is cut after the packets before it, and
 //! so are those that follow it. Where links have latency a run feeds the next link for as long after its end.
 
-use super::link::{Link, Request};
-use super::service::{Moment, Service, Source, Turn};
+use super::link::{LinkRequest, PacketLink};
+use super::service::{PacketService, PacketSource, ServiceMoment, ServiceTurn};
 use super::{Flow, Packet, Tail};
 use crate::clock::Ticks;
 use antiphon_model::fabric::LinkId;
@@ -17,9 +17,9 @@ pub struct Feeder {
     /// Tells it from others.
     pub number: u32,
     /// The run, later by the latency of its link, and sooner by what packets ask ahead: they arrive when they leave this.
-    pub run: Service,
+    pub run: PacketService,
     /// The turn of its packets' arrivals.
-    pub turn: Turn,
+    pub turn: ServiceTurn,
     /// Packets of it that have joined the queue of the link it feeds, or a run there.
     pub taken: u64,
     /// Whether the run is over, so that nothing changes it any more.
@@ -28,7 +28,7 @@ pub struct Feeder {
 
 impl Feeder {
     /// Whether before a moment all has come that it brings.
-    pub fn is_done(&self, moment: Moment) -> bool {
+    pub fn is_done(&self, moment: ServiceMoment) -> bool {
         self.ended && self.taken == self.run.packets && self.run.is_over(self.turn, moment)
     }
 }
@@ -38,20 +38,20 @@ pub struct Coming {
     /// Which of its feeders.
     feeder: usize,
     /// When.
-    pub at: Moment,
+    pub at: ServiceMoment,
     /// When another feeder brings one.
-    other: Moment,
+    other: ServiceMoment,
 }
 
 /// After everything.
-const NEVER: Moment = (Ticks::MAX, Turn::LAST);
+const NEVER: ServiceMoment = (Ticks::MAX, ServiceTurn::LAST);
 
 /// Most runs that feed one link, as many as nodes of meshes have neighbours: every event looks at all of them.
 const MAX_FEEDERS: usize = 4;
 
 impl Packet<'_> {
     /// The place of the event being processed in the order of requests.
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> ServiceMoment {
         (self.now, self.turn)
     }
 
@@ -88,7 +88,7 @@ impl Packet<'_> {
 
     /// Takes what a feeder of a link brings before a moment: how many packets, and whether they end with the last of a
     /// message.
-    fn take(&mut self, link: LinkId, feeder: usize, until: Moment) -> (u64, Option<Tail>) {
+    fn take(&mut self, link: LinkId, feeder: usize, until: ServiceMoment) -> (u64, Option<Tail>) {
         let Feeder { run, turn, taken, .. } = &mut self.links[link as usize].feeders[feeder];
         let come = run.left_before(*turn, until);
         (come - std::mem::replace(taken, come), run.last.filter(|_| come == run.packets))
@@ -96,19 +96,19 @@ impl Packet<'_> {
 
     /// Queues what feeders brought to a busy link before a moment.
     #[inline]
-    pub fn catch_up(&mut self, link: LinkId, until: Moment) {
+    pub fn catch_up(&mut self, link: LinkId, until: ServiceMoment) {
         if !self.links[link as usize].feeders.is_empty() {
             self.queue_until(link, until);
         }
     }
 
-    fn queue_until(&mut self, link: LinkId, until: Moment) {
+    fn queue_until(&mut self, link: LinkId, until: ServiceMoment) {
         while let Some(Coming { feeder, at, other }) = self.coming(link)
             && at < until
         {
             let flow = self.links[link as usize].feeders[feeder].run.flow.next();
             let (count, last) = self.take(link, feeder, until.min(other));
-            let request = Request::Transit { flow, count: count as u32, last };
+            let request = LinkRequest::Transit { flow, count: count as u32, last };
             self.queue(link, request);
         }
         if self.links[link as usize].feeders.iter().any(|feeder| feeder.is_done(until)) {
@@ -117,13 +117,13 @@ impl Packet<'_> {
     }
 
     /// Forgets feeders that bring nothing more: nobody waits for that, so it is no event.
-    fn drop_feeders(&mut self, link: LinkId, moment: Moment) {
-        let Link { service, feeders, .. } = &mut self.links[link as usize];
+    fn drop_feeders(&mut self, link: LinkId, moment: ServiceMoment) {
+        let PacketLink { service, feeders, .. } = &mut self.links[link as usize];
         if let Some(service) = service
-            && let Source::Run(number) = service.source
+            && let PacketSource::Run(number) = service.source
             && feeders.iter().any(|feeder| feeder.number == number && feeder.is_done(moment))
         {
-            service.source = Source::Queue;
+            service.source = PacketSource::Queue;
             let packets = service.packets;
             self.set_waited(link, packets);
         }
@@ -131,21 +131,21 @@ impl Packet<'_> {
     }
 
     /// A service of the packets that feeders are going to bring to an idle link, if any.
-    pub fn follow(&mut self, link: LinkId) -> Option<Service> {
+    pub fn follow(&mut self, link: LinkId) -> Option<PacketService> {
         let Coming { feeder, at, other } = self.coming(link)?;
         let (start, turn) = at;
-        let Feeder { number, run: Service { flow, spacing, .. }, .. } = self.links[link as usize].feeders[feeder];
+        let Feeder { number, run: PacketService { flow, spacing, .. }, .. } = self.links[link as usize].feeders[feeder];
         let flow = flow.next();
         let until = if self.merges(flow, link) { other } else { (start, turn.after()) };
         let (packets, last) = self.take(link, feeder, until);
-        let service = self.service(link, Source::Run(number), flow, packets, last);
+        let service = self.service(link, PacketSource::Run(number), flow, packets, last);
         self.set_waited(link, 0);
-        Some(Service { start, spacing: spacing.max(service.packet_time), ..service })
+        Some(PacketService { start, spacing: spacing.max(service.packet_time), ..service })
     }
 
     /// Extends a run of packets that waited, and none behind them, by those that a run brings in
     /// time.
-    pub fn extend(&mut self, link: LinkId, service: &mut Service) {
+    pub fn extend(&mut self, link: LinkId, service: &mut PacketService) {
         let Some(Coming { feeder, at: (at, _), other }) = self.coming(link) else { return };
         let Feeder { number, ref run, .. } = self.links[link as usize].feeders[feeder];
         if at <= service.end_of(service.packets - 1)
@@ -153,25 +153,29 @@ impl Packet<'_> {
             && run.spacing <= service.packet_time
         {
             let (packets, last) = self.take(link, feeder, other);
-            service.source = Source::Run(number);
+            service.source = PacketSource::Run(number);
             service.packets += packets;
             service.last = last;
         }
     }
 
     /// The link that takes the packets of a service without an event for each, and the number of the feeder there.
-    pub fn fed(&self, service: &Service) -> Option<(LinkId, u32)> {
+    pub fn fed(&self, service: &PacketService) -> Option<(LinkId, u32)> {
         service.feeds.and_then(|number| Some((self.link_after(service.flow)?, number)))
     }
 
     /// The service that begins on a link feeds the next link, which is returned, if it is a run and its route goes on.
     pub fn feed(&mut self, link: LinkId) -> Option<LinkId> {
-        let Link { service, latency, .. } = self.links[link as usize];
+        let PacketLink { service, latency, .. } = self.links[link as usize];
         let service = service?;
         let (next, number) = self.fed(&service)?;
         let ahead = self.ahead(service.flow, link);
-        let turn = if latency == 0 && ahead == 0 { Turn::done(link) } else { Turn::packet(service.flow.transfer) };
-        let run = Service { start: service.start + latency, packet_time: service.packet_time - ahead, ..service };
+        let turn = if latency == 0 && ahead == 0 {
+            ServiceTurn::done(link)
+        } else {
+            ServiceTurn::packet(service.flow.transfer)
+        };
+        let run = PacketService { start: service.start + latency, packet_time: service.packet_time - ahead, ..service };
         let first = (run.end_of(0), turn);
         self.links[next as usize].feeders.push(Feeder { number, run, turn, taken: 0, ended: false });
         self.limit(next, first);
@@ -179,31 +183,33 @@ impl Packet<'_> {
     }
 
     /// A run that feeds a link has ended. Its last packet may still be on the way.
-    pub fn end_feeding(&mut self, link: LinkId, number: u32, moment: Moment) {
+    pub fn end_feeding(&mut self, link: LinkId, number: u32, moment: ServiceMoment) {
         self.links[link as usize].feeder(number).ended = true;
         self.catch_up(link, moment);
     }
 
     /// Another packet comes to a link at a moment, not in the past: a run there ends before it.
     #[inline]
-    pub fn limit(&mut self, link: LinkId, at: Moment) {
+    pub fn limit(&mut self, link: LinkId, at: ServiceMoment) {
         let Some(service) = &self.links[link as usize].service else { return };
         let packets = service.packets;
         // A single packet that follows no run is being sent.
-        if packets == 1 && !matches!(service.source, Source::Run(_)) {
+        if packets == 1 && !matches!(service.source, PacketSource::Run(_)) {
             return;
         }
         // Where inputs take turns, what waited does not go first.
-        let begun = self.turns.as_ref().map_or(u64::MAX, |_| service.left_before(Turn::done(link), at) + 1);
+        let begun = self.turns.as_ref().map_or(u64::MAX, |_| service.left_before(ServiceTurn::done(link), at) + 1);
         let keep = match service.source {
             // The packet that is being sent when it has asked for the next.
-            Source::Interface(_) | Source::Channel(..) => (service.left_before(Turn::done(link), at) + 1).min(packets),
-            Source::Run(number) => {
+            PacketSource::Interface(_) | PacketSource::Channel(..) => {
+                (service.left_before(ServiceTurn::done(link), at) + 1).min(packets)
+            }
+            PacketSource::Run(number) => {
                 let Feeder { run, turn, taken, .. } = self.links[link as usize].feeder(number);
                 packets - taken.saturating_sub(run.left_before(*turn, at))
             }
-            Source::Queue if self.turns.is_some() => packets,
-            Source::Queue => return,
+            PacketSource::Queue if self.turns.is_some() => packets,
+            PacketSource::Queue => return,
         };
         self.cut(link, keep.min(begun));
     }
@@ -224,10 +230,10 @@ impl Packet<'_> {
             // What is over already, or never begins, ends now.
             let end = if keep > 0 { service.end_of(keep - 1).max(self.now) } else { self.now };
             self.events.end_run(link, end);
-            if let Source::Run(number) = run.source {
+            if let PacketSource::Run(number) = run.source {
                 state.feeder(number).taken -= dropped.min(keep + dropped - waited);
             }
-            if waited > keep && matches!(run.source, Source::Run(_) | Source::Queue) {
+            if waited > keep && matches!(run.source, PacketSource::Run(_) | PacketSource::Queue) {
                 self.wait_again(link, run.flow, keep, last);
             }
             let Some((next, number)) = self.fed(&run) else { return };
@@ -245,8 +251,8 @@ impl Packet<'_> {
     pub fn settle(&mut self, link: LinkId) {
         let moment = self.moment();
         let Some(run) = self.links[link as usize].service else { return };
-        let (Source::Interface(id) | Source::Channel(id, _)) = run.source else { return };
-        let left = run.left_before(Turn::done(link), moment).min(run.packets - 1).max(run.settled);
+        let (PacketSource::Interface(id) | PacketSource::Channel(id, _)) = run.source else { return };
+        let left = run.left_before(ServiceTurn::done(link), moment).min(run.packets - 1).max(run.settled);
         self.account(id, link, &run, left);
     }
 }

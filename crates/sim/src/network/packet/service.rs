@@ -6,24 +6,24 @@ use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::TransferId;
 
 /// A place in the order in which links are asked for: the time, and whose turn it is then.
-pub type Moment = (Ticks, Turn);
+pub type ServiceMoment = (Ticks, ServiceTurn);
 
 /// Order of what happens at one time: links finish packets, by number; packets arrive, by transfer; the rest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn(u64);
+pub struct ServiceTurn(u64);
 
-impl Turn {
+impl ServiceTurn {
     /// After all links and packets.
-    pub const LAST: Turn = Turn(u64::MAX);
+    pub const LAST: ServiceTurn = ServiceTurn(u64::MAX);
 
     /// A link finishes a packet.
-    pub fn done(link: LinkId) -> Turn {
-        Turn(link.into())
+    pub fn done(link: LinkId) -> ServiceTurn {
+        ServiceTurn(link.into())
     }
 
     /// A packet of a transfer arrives over a link with latency; over others it does when the link finishes it.
-    pub fn packet(transfer: TransferId) -> Turn {
-        Turn(1 << 32 | u64::from(transfer))
+    pub fn packet(transfer: TransferId) -> ServiceTurn {
+        ServiceTurn(1 << 32 | u64::from(transfer))
     }
 
     /// Tells it from others.
@@ -32,14 +32,14 @@ impl Turn {
     }
 
     /// Just after it.
-    pub fn after(self) -> Turn {
-        Turn(self.0 + 1)
+    pub fn after(self) -> ServiceTurn {
+        ServiceTurn(self.0 + 1)
     }
 }
 
 /// Where the packets of a service come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum PacketSource {
     /// An interface, which asks for the link anew with every packet.
     Interface(u32),
     /// A channel of a mixed interface.
@@ -52,8 +52,8 @@ pub enum Source {
 
 /// See the module.
 #[derive(Clone, Copy)]
-pub struct Service {
-    pub source: Source,
+pub struct PacketService {
+    pub source: PacketSource,
     pub flow: Flow,
     /// The message that ends with the last packet, if one does.
     pub last: Option<Tail>,
@@ -70,10 +70,10 @@ pub struct Service {
     pub feeds: Option<u32>,
 }
 
-impl Service {
+impl PacketService {
     /// Whether it sends packets of an interface.
     pub fn is_of(&self, interface: u32) -> bool {
-        matches!(self.source, Source::Interface(id) | Source::Channel(id, _) if id == interface)
+        matches!(self.source, PacketSource::Interface(id) | PacketSource::Channel(id, _) if id == interface)
     }
 
     /// When packet `index` has left.
@@ -82,12 +82,12 @@ impl Service {
     }
 
     /// Whether all packets have left before a moment, on each of which it is the turn `own`.
-    pub fn is_over(&self, own: Turn, moment: Moment) -> bool {
+    pub fn is_over(&self, own: ServiceTurn, moment: ServiceMoment) -> bool {
         self.packets == 0 || (self.end_of(self.packets - 1), own) < moment
     }
 
     /// Number of packets that have left before a moment, on each of which it is the turn `own`.
-    pub fn left_before(&self, own: Turn, (at, turn): Moment) -> u64 {
+    pub fn left_before(&self, own: ServiceTurn, (at, turn): ServiceMoment) -> u64 {
         let Some(since) = at.checked_sub(self.end_of(0)) else { return 0 };
         let pending = since.is_multiple_of(self.spacing) && own >= turn;
         (since / self.spacing + u64::from(!pending)).min(self.packets)

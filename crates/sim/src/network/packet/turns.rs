@@ -2,8 +2,8 @@
 //!
 //! Each has a FIFO. A run of packets that waited ends where another input wants the link: the rest waits again.
 
-use super::link::{Request, append};
-use super::service::{Service, Source};
+use super::link::{LinkRequest, append};
+use super::service::{PacketService, PacketSource};
 use super::{Endpoints, Flow, Packet, Tail};
 use antiphon_model::fabric::LinkId;
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ pub struct Inputs {
     /// Packets of its service that waited when it began, the first ones.
     waited: u64,
     /// What waits, by number of the input; of flights that go first, in front.
-    queues: Vec<(u32, VecDeque<Request>)>,
+    queues: Vec<(u32, VecDeque<LinkRequest>)>,
 }
 
 impl Inputs {
-    fn queue(&mut self, input: u32) -> &mut VecDeque<Request> {
+    fn queue(&mut self, input: u32) -> &mut VecDeque<LinkRequest> {
         let place = self.queues.iter().position(|&(number, _)| number == input).unwrap_or_else(|| {
             self.queues.push((input, VecDeque::new()));
             self.queues.len() - 1
@@ -29,7 +29,7 @@ impl Inputs {
     }
 
     /// All requests that wait.
-    pub fn requests(&mut self) -> impl Iterator<Item = &mut Request> {
+    pub fn requests(&mut self) -> impl Iterator<Item = &mut LinkRequest> {
         self.queues.iter_mut().flat_map(|(_, queue)| queue)
     }
 
@@ -61,19 +61,19 @@ impl Packet<'_> {
     pub fn wait_again(&mut self, link: LinkId, flow: Flow, keep: u64, last: Option<Tail>) {
         let count = (self.waited(link) - keep) as u32;
         self.set_waited(link, keep);
-        self.put_back(link, Request::Transit { flow, count, last });
+        self.put_back(link, LinkRequest::Transit { flow, count, last });
     }
 
     /// Number of the input of a request: its link, or after those its interface.
-    fn input(&self, request: &Request) -> u32 {
+    fn input(&self, request: &LinkRequest) -> u32 {
         match *request {
-            Request::Interface(id) => self.links.len() as u32 + id,
-            Request::Transit { flow, .. } => self.hops.before(flow),
+            LinkRequest::Interface(id) => self.links.len() as u32 + id,
+            LinkRequest::Transit { flow, .. } => self.hops.before(flow),
         }
     }
 
     /// What waits for a link, of an input that takes turns or of all.
-    fn queue_of(&mut self, link: LinkId, request: &Request) -> &mut VecDeque<Request> {
+    fn queue_of(&mut self, link: LinkId, request: &LinkRequest) -> &mut VecDeque<LinkRequest> {
         let input = self.input(request);
         match &mut self.turns {
             Some(turns) => turns[link as usize].queue(input),
@@ -90,12 +90,12 @@ impl Packet<'_> {
     }
 
     /// A request keeps its place at the front.
-    pub fn put_back(&mut self, link: LinkId, request: Request) {
+    pub fn put_back(&mut self, link: LinkId, request: LinkRequest) {
         self.queue_of(link, &request).push_front(request);
     }
 
     /// Queues a request behind those of its input, and of flights that go first.
-    pub fn queue_by_input(&mut self, link: LinkId, request: Request) {
+    pub fn queue_by_input(&mut self, link: LinkId, request: LinkRequest) {
         let shared = self.ranking.is_shared(link).then(|| self.rank(&request));
         let mut queue = std::mem::take(self.queue_of(link, &request));
         let behind = shared.map_or(0, |own| queue.iter().rev().take_while(|other| self.rank(other) > own).count());
@@ -107,30 +107,30 @@ impl Packet<'_> {
     }
 
     /// Takes what a link sends next from those that wait: of the flight that goes first, the input whose turn it is.
-    pub fn next_request(&mut self, link: LinkId) -> Option<Request> {
+    pub fn next_request(&mut self, link: LinkId) -> Option<LinkRequest> {
         let Some(turns) = &self.turns else { return self.links[link as usize].waiting.pop_front() };
         let (shared, Inputs { last, queues, .. }) = (self.ranking.is_shared(link), &turns[link as usize]);
-        let rank = |request: &Request| if shared { self.rank(request) } else { 0 };
+        let rank = |request: &LinkRequest| if shared { self.rank(request) } else { 0 };
         // Round from the one after the last.
         let turn =
-            |(input, queue): &(u32, VecDeque<Request>)| Some((rank(queue.front()?), input.wrapping_sub(last + 1)));
+            |(input, queue): &(u32, VecDeque<LinkRequest>)| Some((rank(queue.front()?), input.wrapping_sub(last + 1)));
         let (_, place) = (0..).zip(queues).filter_map(|(place, each)| Some((turn(each)?, place))).min()?;
         self.turns.as_mut()?[link as usize].queues[place as usize].1.pop_front()
     }
 
     /// Whether packets of a request may not go one after the other, as other inputs want the link.
-    pub fn has_rivals(&self, link: LinkId, request: Request) -> bool {
+    pub fn has_rivals(&self, link: LinkId, request: LinkRequest) -> bool {
         let own = self.input(&request);
-        let is_rival = |(input, queue): &(u32, VecDeque<Request>)| *input != own && !queue.is_empty();
+        let is_rival = |(input, queue): &(u32, VecDeque<LinkRequest>)| *input != own && !queue.is_empty();
         self.turns.as_ref().is_some_and(|turns| turns[link as usize].queues.iter().any(is_rival))
     }
 
     /// A service of a link is over: the next turn is another input's.
-    pub fn took_turn(&mut self, link: LinkId, service: &Service) {
+    pub fn took_turn(&mut self, link: LinkId, service: &PacketService) {
         let Some(turns) = self.turns.as_mut().filter(|_| service.packets > 0) else { return };
         turns[link as usize].last = match service.source {
-            Source::Interface(id) | Source::Channel(id, _) => self.links.len() as u32 + id,
-            Source::Queue | Source::Run(_) => self.hops.before(service.flow),
+            PacketSource::Interface(id) | PacketSource::Channel(id, _) => self.links.len() as u32 + id,
+            PacketSource::Queue | PacketSource::Run(_) => self.hops.before(service.flow),
         };
     }
 }

@@ -9,14 +9,14 @@ pub(super) mod timing;
 
 pub use baseline::Baseline;
 pub use phased::Phased;
-pub use search::{STAGES, Search};
+pub use search::{OrderSearch, STAGES};
 pub use themis::Themis;
 
-use super::orders::Plan;
+use super::orders::RailsPlan;
 use antiphon_model::topology::Topology;
 
 /// Chooses the orders of a plan.
 pub trait Scheduler {
     /// Sets the order of every chunk of `plan`.
-    fn schedule(&self, topology: &Topology, plan: &mut Plan);
+    fn schedule(&self, topology: &Topology, plan: &mut RailsPlan);
 }

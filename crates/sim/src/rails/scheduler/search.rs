@@ -4,7 +4,7 @@ use super::split::Split;
 use super::timing::Timing;
 use super::{Baseline, Scheduler, Themis};
 use crate::rails::advise::advise;
-use crate::rails::orders::{ChunkOrder, Plan, StageTable};
+use crate::rails::orders::{ChunkOrder, RailsPlan, StageTable};
 use crate::rails::stage_loop::{QueuePolicy, StageLoop, run};
 use antiphon_base::error::Result;
 use antiphon_base::parameter::Choice;
@@ -21,7 +21,7 @@ pub const STAGES: u64 = 1_500_000;
 /// changes the orders of one or two chunks after another, AllGather apart from ReduceScatter, as long as the
 /// collective does not get slower. Deterministic; never slower than another scheduler with the same queue policy.
 #[derive(Debug, Clone, Copy)]
-pub struct Search {
+pub struct OrderSearch {
     /// Queue policy of the timings.
     pub queue: QueuePolicy,
     /// Chunks that share a dimension.
@@ -32,13 +32,13 @@ pub struct Search {
     pub seed: u64,
 }
 
-impl Default for Search {
+impl Default for OrderSearch {
     fn default() -> Self {
-        Search { queue: QueuePolicy::Tail, sharing: 1, stages: STAGES, seed: 1 }
+        OrderSearch { queue: QueuePolicy::Tail, sharing: 1, stages: STAGES, seed: 1 }
     }
 }
 
-/// Numbers of chunks that [`Search::chunks`] tries.
+/// Numbers of chunks that [`OrderSearch::chunks`] tries.
 const CHUNKS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// More chunks are worth it if they save more than this share of the time.
 const WORTH: f64 = 0.005;
@@ -49,10 +49,10 @@ const NEAR: f64 = 0.97;
 /// A few chunks soon have no change left that helps: so many chunks are searched together from as many starts.
 const CHUNKS_OF_STARTS: usize = 16;
 
-impl Search {
+impl OrderSearch {
     /// Schedules `plan` and chooses the queue policy too, so that it never loses to another scheduler, with whatever
     /// policy.
-    pub fn best(&self, topology: &Topology, plan: &mut Plan) -> QueuePolicy {
+    pub fn best(&self, topology: &Topology, plan: &mut RailsPlan) -> QueuePolicy {
         // All chunks come at once: the oldest come first anyway.
         let queues = QueuePolicy::ALL.iter().map(|(_, queue)| *queue).filter(|queue| *queue != QueuePolicy::Oldest);
         let queues: Vec<QueuePolicy> = queues.collect();
@@ -62,12 +62,12 @@ impl Search {
     /// The fewest chunks, of powers of two up to 256, that are about as fast as any: each costs messages.
     ///
     /// # Errors
-    /// As [`Plan::uniform`].
+    /// As [`RailsPlan::uniform`].
     pub fn chunks(&self, topology: &Topology, kind: Kind, bytes: Bytes, offload: bool) -> Result<u32> {
         let mut times = Vec::new();
         for chunks in CHUNKS {
-            let mut plan = Plan::uniform(topology, kind, bytes, chunks, offload)?;
-            let queue = Search { stages: self.stages / 4, ..*self }.best(topology, &mut plan);
+            let mut plan = RailsPlan::uniform(topology, kind, bytes, chunks, offload)?;
+            let queue = OrderSearch { stages: self.stages / 4, ..*self }.best(topology, &mut plan);
             let time = StageLoop::new(topology.dimensions.len(), queue, self.sharing).run(topology, &plan, |_, _| ());
             times.push((chunks, time as f64));
         }
@@ -77,7 +77,7 @@ impl Search {
     }
 
     /// Schedules `plan` for the best of some queue policies. O(stages * log chunks).
-    fn find(&self, topology: &Topology, plan: &mut Plan, queues: &[QueuePolicy]) -> QueuePolicy {
+    fn find(&self, topology: &Topology, plan: &mut RailsPlan, queues: &[QueuePolicy]) -> QueuePolicy {
         let table = StageTable::new(topology, plan);
         let rounds = (CHUNKS_OF_STARTS / plan.orders.len()).max(1);
         let mut changes = Changes::new(self.seed, plan, topology.dimensions.len());
@@ -109,8 +109,8 @@ impl Search {
     }
 
     /// The time at which orders are near the bound of any scheduler, from how far `found` is.
-    fn near(&self, topology: &Topology, plan: &Plan, found: &Found) -> Picos {
-        let plan = Plan { orders: found.orders.clone(), ..plan.clone() };
+    fn near(&self, topology: &Topology, plan: &RailsPlan, found: &Found) -> Picos {
+        let plan = RailsPlan { orders: found.orders.clone(), ..plan.clone() };
         let reached = run(topology, &plan, found.queue, self.sharing).mean_utilization(topology);
         (found.time as f64 * reached / advise(topology).utilization_bound / NEAR) as Picos
     }
@@ -119,7 +119,7 @@ impl Search {
     fn starts(
         &self,
         topology: &Topology,
-        plan: &Plan,
+        plan: &RailsPlan,
         table: &StageTable,
         queues: &[QueuePolicy],
         most: usize,
@@ -144,8 +144,8 @@ impl Search {
     }
 }
 
-impl Scheduler for Search {
-    fn schedule(&self, topology: &Topology, plan: &mut Plan) {
+impl Scheduler for OrderSearch {
+    fn schedule(&self, topology: &Topology, plan: &mut RailsPlan) {
         self.find(topology, plan, &[self.queue]);
     }
 }
@@ -165,7 +165,7 @@ struct Changes {
 }
 
 impl Changes {
-    fn new(seed: u64, plan: &Plan, dimensions: usize) -> Changes {
+    fn new(seed: u64, plan: &RailsPlan, dimensions: usize) -> Changes {
         Changes { random: Pcg64Mcg::seed_from_u64(seed), kind: plan.kind, dimensions }
     }
 

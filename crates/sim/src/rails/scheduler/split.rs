@@ -1,7 +1,7 @@
 //! The best split of what is sent over the dimensions, followed chunk by chunk.
 
 use super::Scheduler;
-use crate::rails::orders::{ChunkOrder, Path, Plan, StageTable};
+use crate::rails::orders::{ChunkOrder, RailsPlan, StagePath, StageTable};
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
 use antiphon_model::fabric::split::levels;
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 pub(super) struct Split;
 
 impl Scheduler for Split {
-    fn schedule(&self, topology: &Topology, plan: &mut Plan) {
+    fn schedule(&self, topology: &Topology, plan: &mut RailsPlan) {
         let (table, count) = (StageTable::new(topology, plan), topology.dimensions.len());
         // Of a chunk in a picosecond.
         let rate = |(number, dimension): (usize, &Dimension)| {
@@ -32,7 +32,7 @@ impl Scheduler for Split {
         let halves = if plan.kind == Kind::AllReduce { 2 } else { 1 };
         for order in &mut plan.orders {
             for half in 0..halves {
-                let mut path = Path::nearest_first(topology);
+                let mut path = StagePath::nearest_first(topology);
                 // The same time is more bytes where the rate is high.
                 let key = |number: u8| {
                     (Reverse(level[usize::from(number)]), ahead[usize::from(number)] / rates[usize::from(number)])

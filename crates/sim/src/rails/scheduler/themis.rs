@@ -1,7 +1,7 @@
 //! Themis: every chunk starts on the dimensions that have least to do (Algorithm 1).
 
 use super::Scheduler;
-use crate::rails::orders::{ChunkOrder, Path, Plan};
+use crate::rails::orders::{ChunkOrder, RailsPlan, StagePath};
 use antiphon_base::units::MAX_BYTES;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
@@ -28,15 +28,15 @@ impl Default for Themis {
 impl Scheduler for Themis {
     /// An AllReduce tracks its ReduceScatter half, and its AllGather order is the reverse: the loads of
     /// both halves are equal. An AllToAll is scheduled as a ReduceScatter is.
-    fn schedule(&self, topology: &Topology, plan: &mut Plan) {
+    fn schedule(&self, topology: &Topology, plan: &mut RailsPlan) {
         if topology.dimensions.len() < 2 {
             return; // one order
         }
         // Loads are kept in fractions of a picosecond, so that rounding does not decide between equals.
         let fine = plan.bytes.leading_zeros() - MAX_BYTES.leading_zeros();
         let kind = if plan.kind == Kind::AllReduce { Kind::ReduceScatter } else { plan.kind };
-        let one_way = Plan { kind, bytes: plan.bytes << fine, ..plan.clone() };
-        let near = Path::nearest_first(topology);
+        let one_way = RailsPlan { kind, bytes: plan.bytes << fine, ..plan.clone() };
+        let near = StagePath::nearest_first(topology);
         let baseline = if plan.kind == Kind::AllGather { near.reversed() } else { near };
         let delay =
             |dimension: &Dimension| (u128::from(dimension.npu_latency()) * u128::from(dimension.steps())) << fine;
@@ -71,8 +71,8 @@ impl Scheduler for Themis {
 
 impl Themis {
     /// The difference of loads from which they are not about equal, where a dimension has the least.
-    fn threshold(&self, plan: &Plan, topology: &Topology, emptiest: usize) -> u128 {
-        let mut alone = Path::nearest_first(topology);
+    fn threshold(&self, plan: &RailsPlan, topology: &Topology, emptiest: usize) -> u128 {
+        let mut alone = StagePath::nearest_first(topology);
         alone.as_mut_slice().sort_by_key(|&number| usize::from(number) != emptiest);
         let order = ChunkOrder { first: alone, gather: alone.reversed() };
         let whole = match plan.kind {
@@ -92,9 +92,9 @@ mod tests {
     fn the_threshold_is_what_counts_as_equal() {
         let topology = Topology::parse("sw4@1000/0ns,sw4@260/0ns").unwrap();
         let first_other = |threshold| {
-            let mut plan = Plan::uniform(&topology, Kind::AllReduce, 1 << 30, 64, false).unwrap();
+            let mut plan = RailsPlan::uniform(&topology, Kind::AllReduce, 1 << 30, 64, false).unwrap();
             Themis { threshold, ..Themis::default() }.schedule(&topology, &mut plan);
-            plan.orders.iter().position(|order| order.first != Path::nearest_first(&topology))
+            plan.orders.iter().position(|order| order.first != StagePath::nearest_first(&topology))
         };
         assert_eq!([0, 16, 1].map(first_other), [Some(1), Some(7), None]);
     }

@@ -90,17 +90,17 @@ struct Alone<'a> {
     queue: QueuePolicy,
     table: &'a StageTable,
     /// By place in the table.
-    services: Vec<Service>,
+    services: Vec<DimensionService>,
     /// Places of the stages of every chunk, chunk by chunk.
     steps: Vec<u16>,
     /// By chunk: its next step.
     next: Vec<u32>,
-    dimensions: Vec<Dimension>,
+    dimensions: Vec<TimedDimension>,
     served: u64,
 }
 
 /// A stage at its dimension.
-struct Service {
+struct DimensionService {
     dimension: u8,
     /// Places among all priorities, smaller is served first: where more stages follow, and where none does.
     priorities: [u16; 2],
@@ -108,7 +108,7 @@ struct Service {
 }
 
 #[derive(Default)]
-struct Dimension {
+struct TimedDimension {
     latency_ps: Picos,
     /// Priority, time of arrival where that counts, and number of every chunk that waits, from the highest bit on.
     waiting: BinaryHeap<Reverse<u128>>,
@@ -133,11 +133,11 @@ impl<'a> Alone<'a> {
         all.sort_unstable();
         all.dedup();
         let mut dimensions = Vec::new();
-        dimensions.resize_with(table.dimensions(), Dimension::default);
+        dimensions.resize_with(table.dimensions(), TimedDimension::default);
         let services = stages.iter().enumerate().map(|(place, stage)| {
             dimensions[usize::from(stage.dimension)].latency_ps = stage.latency_ps;
             let priorities = of(place).map(|value| all.partition_point(|&other| other < value) as u16);
-            Service { dimension: stage.dimension, priorities, busy_ps: stage.busy_ps }
+            DimensionService { dimension: stage.dimension, priorities, busy_ps: stage.busy_ps }
         });
         let services = services.collect();
         Alone { queue, table, services, steps: Vec::new(), next: Vec::new(), dimensions, served: 0 }
@@ -154,7 +154,7 @@ impl<'a> Alone<'a> {
             if self.dimensions.iter().any(|dimension| dimension.needs > most) {
                 return None;
             }
-            let Some(next) = self.dimensions.iter().filter_map(Dimension::next).min() else {
+            let Some(next) = self.dimensions.iter().filter_map(TimedDimension::next).min() else {
                 return (end <= most).then_some(end);
             };
             now = next;
@@ -180,7 +180,7 @@ impl<'a> Alone<'a> {
     fn submit(&mut self, orders: &[ChunkOrder]) -> u32 {
         self.steps.clear();
         self.next.clear();
-        self.dimensions.iter_mut().for_each(Dimension::clear);
+        self.dimensions.iter_mut().for_each(TimedDimension::clear);
         for order in orders {
             self.next.push(self.steps.len() as u32);
             for place in self.table.places(order) {
@@ -223,7 +223,7 @@ impl<'a> Alone<'a> {
     }
 }
 
-impl Dimension {
+impl TimedDimension {
     fn clear(&mut self) {
         self.waiting.clear();
         self.moving.clear();
