@@ -35,9 +35,9 @@ def test_limits_are_numbers_of_seconds() -> None:
 
 
 def test_comparisons_end_in_time() -> None:
-    # What is at work ends within its simulation: 4 GiB in packets of 256 bytes would take minutes.
+    # What is at work ends within its simulation: 1 GiB in packets would take half a minute.
     begun = time.monotonic()
-    found = antiphon.compare("mesh:8x8", bytes="4GiB", algorithms="ring,direct", system="tto", time_limit_s=0.3)
+    found = antiphon.compare("mesh:12x12", bytes="1GiB", algorithms="ring,direct", system="tto", time_limit_s=0.3)
     assert time.monotonic() - begun < 15
     assert [refusal.code for refusal in found.refused] == ["time-limit"] * len(found.refused)
     assert len(found.refused) + len(found.runs) == 2
@@ -47,7 +47,7 @@ def test_comparisons_end_in_time() -> None:
 
 
 def test_the_command_says_what_is_left_out() -> None:
-    arguments = ["compare", "mesh:8x8", "--bytes", "4GiB", "--algorithms", "direct", "--system", "tto", "--time-limit"]
+    arguments = ["compare", "mesh:12x12", "--bytes", "1GiB", "--algorithms", "direct", "--system", "tto", "--time-limit"]
     result = CliRunner().invoke(main, [*arguments, "500ms", "--json"])
     assert (result.exit_code, result.stderr) == (3, "error: the time limit left out direct\n")
     document = json.loads(result.stdout)
@@ -61,14 +61,15 @@ def test_the_command_says_what_is_left_out() -> None:
 
 
 def test_tuning_keeps_the_sizes_that_are_done() -> None:
-    sizes = ["4KiB", "4GiB", "8GiB"]
-    tuning = antiphon.tune("mesh:8x8", sizes=sizes, algorithms="direct,ring", system="tto", time_limit_s=2)
+    # Half a minute in packets for 1 GiB, half a second for 4 KiB.
+    sizes = ["4KiB", "1GiB", "2GiB"]
+    tuning = antiphon.tune("mesh:12x12", sizes=sizes, algorithms="direct,ring", system="tto", time_limit_s=5)
     assert [choice.bytes for choice in tuning] == [4096]
-    assert (tuning.left_out, tuning.crossovers) == ([4 << 30, 8 << 30], [])
-    assert tuning.to_dict()["left_out_bytes"] == [4 << 30, 8 << 30]
+    assert (tuning.left_out, tuning.crossovers) == ([1 << 30, 2 << 30], [])
+    assert tuning.to_dict()["left_out_bytes"] == [1 << 30, 2 << 30]
     with pytest.raises(OverTime):
-        antiphon.tune("mesh:8x8", sizes=sizes[1:], algorithms="direct", system="tto", time_limit_s=0.2)
-    command = ["tune", "mesh:8x8", "--sizes", "4KiB,4GiB", "--algorithms", "direct", "--system", "tto"]
-    result = CliRunner().invoke(main, [*command, "--time-limit", "2s"])
-    assert (result.exit_code, result.stderr) == (3, "error: the time limit left out 4GiB\n")
-    assert "Left out when the time limit was over: 4GiB, and crossovers" in result.stdout
+        antiphon.tune("mesh:12x12", sizes=sizes[1:], algorithms="direct", system="tto", time_limit_s=0.2)
+    command = ["tune", "mesh:12x12", "--sizes", "4KiB,1GiB", "--algorithms", "direct", "--system", "tto"]
+    result = CliRunner().invoke(main, [*command, "--time-limit", "5s"])
+    assert (result.exit_code, result.stderr) == (3, "error: the time limit left out 1GiB\n")
+    assert "Left out when the time limit was over: 1GiB, and crossovers" in result.stdout
