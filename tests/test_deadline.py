@@ -47,7 +47,8 @@ def test_comparisons_end_in_time() -> None:
 
 
 def test_the_command_says_what_is_left_out() -> None:
-    arguments = ["compare", "mesh:12x12", "--bytes", "1GiB", "--algorithms", "direct", "--system", "tto", "--time-limit"]
+    options = ["--bytes", "1GiB", "--algorithms", "direct", "--system", "tto"]
+    arguments = ["compare", "mesh:12x12", *options, "--time-limit"]
     result = CliRunner().invoke(main, [*arguments, "500ms", "--json"])
     assert (result.exit_code, result.stderr) == (3, "error: the time limit left out direct\n")
     document = json.loads(result.stdout)
