@@ -38,9 +38,10 @@ def main() -> int:
             plan_ms, schedule_ms, proof_ms = (
                 min(getattr(each, part) for each in found) for part in ("planning_ms", "lowering_ms", "proof_ms")
             )
+            parts = f"plan and prices {plan_ms:.1f} ms, schedule {schedule_ms:.0f} ms, proof {proof_ms:.1f} ms"
             print(
-                f"{collective} on {fabric} without {failure}: {min(took):.3f} s{over}; plan and prices {plan_ms:.1f} ms, "
-                f"schedule {schedule_ms:.0f} ms, proof {proof_ms:.1f} ms; {found[0].share_of_optimum:.2%} of the optimum",
+                f"{collective} on {fabric} without {failure}: {min(took):.3f} s{over}; {parts};"
+                f" {found[0].share_of_optimum:.2%} of the optimum",
                 flush=True,
             )
     return int(is_slow)
