@@ -47,3 +47,34 @@ proptest! {
         }
     }
 }
+
+/// A flight may be launched at the moment at which a packet ends, before that has happened: the packet ends once.
+#[test]
+fn launches_in_the_moment_of_an_end() {
+    for (spec, algorithm) in [("ring:2", "ring"), ("switch:4", "direct"), ("mesh:2x3", "dbtree")] {
+        launched_at_every_event(&Fabric::parse(spec).unwrap(), algorithm);
+    }
+}
+
+fn launched_at_every_event(fabric: &Fabric, algorithm: &str) {
+    let build = |bytes| algorithm::build(fabric, &tto(), Collective::new(Kind::AllReduce), bytes, algorithm).unwrap();
+    let (first, other) = (build(50_000), build(30_000));
+    let flights = [Flight::unproven(&first), Flight { held: true, ..Flight::unproven(&other) }];
+    for (_, order) in Order::ALL {
+        for events in 0.. {
+            let at = run_beside(fabric, &flights, *order, &tto(), Fidelity::Packet, 0, |machine| {
+                (0..events).try_for_each(|_| machine.step(None, &mut |_| true))?;
+                let Some(at) = machine.next_ps() else { return Ok(None) };
+                machine.launch(1, at)?;
+                while machine.next_ps().is_some() {
+                    machine.step(None, &mut |_| true)?;
+                }
+                machine.finish()?;
+                Ok(Some(at))
+            });
+            if at.unwrap().is_none() {
+                break;
+            }
+        }
+    }
+}

@@ -69,7 +69,10 @@ impl Packet<'_> {
         self.limit(link, moment);
         self.catch_up(link, moment);
         self.queue(link, request);
+        // Where a flight is launched at the moment of an end, that is still to come, with all that it tells of.
         if let Some(service) = &self.links[link as usize].service
+            && service.is_cut
+            && matches!(service.source, PacketSource::Run(_) | PacketSource::Queue)
             && service.is_over(ServiceTurn::done(link), moment)
         {
             self.retire(link, moment);
@@ -184,7 +187,18 @@ impl Packet<'_> {
     ) -> PacketService {
         let packet_time = self.plan.kinds[flow.kind as usize].packets.flits * self.links[link as usize].flit;
         let (start, spacing) = (self.now, packet_time);
-        PacketService { source, flow, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
+        PacketService {
+            source,
+            flow,
+            last,
+            start,
+            spacing,
+            packet_time,
+            packets,
+            is_cut: false,
+            settled: 0,
+            feeds: None,
+        }
     }
 
     /// The next service of an interface that has the turn.

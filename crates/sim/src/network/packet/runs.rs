@@ -225,7 +225,7 @@ impl Packet<'_> {
                 return;
             }
             let last = service.last.filter(|_| waited == service.packets);
-            (service.packets, service.last) = (keep, None);
+            (service.packets, service.last, service.is_cut) = (keep, None, true);
             let run = *service;
             // What is over already, or never begins, ends now.
             let end = if keep > 0 { service.end_of(keep - 1).max(self.now) } else { self.now };

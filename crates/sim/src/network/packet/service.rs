@@ -63,6 +63,8 @@ pub struct PacketService {
     pub spacing: Ticks,
     pub packet_time: Ticks,
     pub packets: u64,
+    /// Whether it had more packets at first.
+    pub is_cut: bool,
     /// Packets known to have left: the first ones.
     pub settled: u64,
     /// If the next link of the route takes the packets from this run without an event for each: the number of the feeder
