@@ -318,3 +318,9 @@ def test_other_json_is_refused(tmp_path: Path, document: str, why: str) -> None:
     with pytest.raises(antiphon.AntiphonError, match=why) as error:
         antiphon.replay(file, "ring:2", "ring")
     assert "\n" not in str(error.value)
+
+
+def test_what_moves_nothing_is_shown(commands: Any, tmp_path: Path) -> None:
+    ranks = [[node(1, 7, [], comm_type=9, comm_size=0), node(2, 4, [1], 5)]] * 2
+    shown = commands.invoke("replay", written(tmp_path, "nothing", ranks), "ring:2", "ring")
+    assert (shown.exit_code, "barrier" in shown.stdout) == (0, True), shown.stderr

@@ -30,11 +30,11 @@ def print_replay(run: antiphon.Replay) -> None:
     of = run.exchanges
     for row in range(min(of.height, MOST_EXCHANGES)):
         start, finish = float(of["start_ns"][row]), float(of["finish_ns"][row])
-        size = antiphon.format_bytes(int(of["bytes"][row]))
+        size = int(of["bytes"][row])
         exchanges.add_row(
             str(of["name"][row]),
             f"{of['group'][row]} ({of['ranks'][row]})",
-            f"{of['kind'][row]} of {size}",
+            f"{of['kind'][row]} of {antiphon.format_bytes(size)}" if size else str(of["kind"][row]),
             format_time(start),
             format_time(finish),
             format_time(finish - start),
