@@ -245,7 +245,7 @@ impl RailsPlan {
     }
 }
 
-/// Every stage that a chunk of a plan, which is not [phased](Plan::phased), can have: there are few, by the other dimensions that it is divided over.
+/// Every stage that a chunk of a plan, which is not [phased](RailsPlan::phased), can have: there are few, by the other dimensions that it is divided over.
 pub struct StageTable {
     kind: Kind,
     dimensions: usize,
