@@ -101,26 +101,6 @@ impl Collective {
     pub fn new(kind: Kind) -> Self {
         Collective { kind, root: 0 }
     }
-
-    /// Whether `rank` starts with data of a lane whose source is `source` (the shard's rank for
-    /// AllGather, the sender for AllToAll; unused otherwise).
-    pub fn holds_before(self, rank: u32, source: u32) -> bool {
-        match self.kind {
-            Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce => true,
-            Kind::Broadcast => rank == self.root,
-            Kind::AllGather | Kind::AllToAll => rank == source,
-        }
-    }
-
-    /// Whether `rank` must end with a lane whose destination is `owner` (the shard's rank for
-    /// ReduceScatter and AllToAll; unused otherwise).
-    pub fn needs_after(self, rank: u32, owner: u32) -> bool {
-        match self.kind {
-            Kind::AllReduce | Kind::AllGather | Kind::Broadcast => true,
-            Kind::Reduce => rank == self.root,
-            Kind::ReduceScatter | Kind::AllToAll => rank == owner,
-        }
-    }
 }
 
 /// Start and length in bytes of shard `index` when `bytes` are cut into `parts` shards at

@@ -130,11 +130,6 @@ impl Energy {
         most.map_or(self.average_power_w(), |&most| (most as f64 * 1e-6).max(self.average_power_w()))
     }
 
-    /// Energy times time, in joule seconds.
-    pub fn energy_delay_js(&self) -> f64 {
-        joules(self.total()) * self.time_ps as f64 * 1e-12
-    }
-
     /// So many of it at the same time; links and power over time are lost.
     pub fn times(self, count: u128) -> Energy {
         Energy {

@@ -69,7 +69,8 @@ impl Packet<'_> {
         self.limit(link, moment);
         self.catch_up(link, moment);
         self.queue(link, request);
-        // Where a flight is launched at the moment of an end, that is still to come, with all that it tells of.
+        // Only a run that was cut is retired here. Any other end is an event, which tells of what has come; it is still to
+        // happen where a flight is launched at its moment.
         if let Some(service) = &self.links[link as usize].service
             && service.is_cut
             && matches!(service.source, PacketSource::Run(_) | PacketSource::Queue)
