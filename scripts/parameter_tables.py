@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import antiphon
-from antiphon import Parameter
+from antiphon import Parameter, declared
 
 ROOT = Path(__file__).resolve().parent.parent
 GIVEN = {"bytes": "_Size", "count": "SupportsIndex", "number": "float", "flag": "bool"}
@@ -105,14 +105,15 @@ def properties() -> str:
     return "\n".join([*lines, ""])
 
 
-def routers() -> str:
-    """The arguments of `noc` that are parameters of routers."""
+def options() -> str:
+    """The options of commands that the core declares, as types of keyword arguments."""
     lines = []
-    for each in antiphon.router_parameters():
-        default = each.default if each.kind == "count" else f'"{each.default}"'
-        type_and_default = f"{given(each)} | None = None" if infinite(each) else f"{given(each)} = {default}"
-        lines.append(f"    {each.key}: {type_and_default},\n")
-    return "".join(lines)
+    for name, commands in (("Train", ["train"]), ("Noc", ["noc", "routers"]), ("Rails", ["rails"])):
+        lines += ["", f"class {name}Options(TypedDict, total=False):"]
+        for each in (each for command in commands for each in declared.core_options(command)):
+            literal = f"Literal{list(each.choices)} | ".replace("'", '"') if each.choices else ""
+            lines.append(f"    {each.key}: {literal}{each.type}")
+    return "\n".join([*lines, ""])
 
 
 def fields() -> str:
@@ -155,8 +156,7 @@ PARTS = (
     ("docs/parameters.md", "algorithms", algorithms),
     ("python/antiphon/_core.pyi", "arguments", arguments),
     ("python/antiphon/_core.pyi", "properties", properties),
-    ("python/antiphon/_core.pyi", "routers", routers),
-    ("python/antiphon/network/noc.py", "routers", routers),
+    ("python/antiphon/_options.pyi", "options", options),
     ("python/antiphon/results/network.py", "fields", fields),
 )
 """File, name of the part in it, what is written there."""

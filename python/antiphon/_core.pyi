@@ -5,7 +5,9 @@ from os import PathLike
 from typing import Any, Final, SupportsIndex, TypeAlias, final
 
 import numpy as np
+from typing_extensions import Unpack
 
+from antiphon._options import NocOptions, RailsOptions, TrainOptions
 from antiphon.results import (
     Algorithm,
     Area,
@@ -68,6 +70,7 @@ __all__ = [
     "format_bytes",
     "format_of",
     "formats",
+    "inputs",
     "iterations",
     "load",
     "lower_bound",
@@ -81,6 +84,7 @@ __all__ = [
     "rails_topologies",
     "replan",
     "router_parameters",
+    "settled",
     "shard",
     "simulate",
     "simulate_flights",
@@ -923,62 +927,15 @@ def simulate_flights(
 
 def noc(
     fabric: Fabric,
-    traffic: str = "uniform",
-    rate: float = 0.1,
-    *,
-    packet_flits: SupportsIndex = 1,
-    routing: str | None = None,
-    link_cycles: SupportsIndex = 1,
-    latency_cycles: SupportsIndex = 0,
-    warm_up_cycles: SupportsIndex | None = None,
-    cycles: SupportsIndex | None = None,
-    seed: SupportsIndex = 1,
+    traffic: str,
+    rate: float,
     progress: Callable[[float], object] | None = None,
     energy: bool = False,
     platform: _System = "generic",
-    jobs: SupportsIndex = 1,
-    # routers: make tables
-    vcs: SupportsIndex = 4,
-    vc_depth: SupportsIndex = 8,
-    switching: str = "wormhole",
-    allocator: str = "islip",
-    iterations: SupportsIndex = 1,
-    routing_cycles: SupportsIndex = 1,
-    vc_allocation_cycles: SupportsIndex = 1,
-    switch_allocation_cycles: SupportsIndex = 1,
-    traversal_cycles: SupportsIndex = 1,
-    credit_cycles: SupportsIndex = 1,
-    input_speedup: SupportsIndex = 1,
-    output_speedup: SupportsIndex = 1,
-    internal_speedup: SupportsIndex = 1,
-    output_queue_flits: SupportsIndex | float | None = None,
-    ejection: str = "switched",
-    # end of routers
+    jobs: int = 1,
+    **options: Unpack[NocOptions],
 ) -> NocResult:
-    """The flit-level network of a fabric under synthetic traffic (docs/noc.md).
-
-    Args:
-        fabric: one router a node, one terminal a rank.
-        traffic: pattern of destinations (``traffic_patterns()``), ``hotspot:rank=N,share=X``.
-        rate: flits offered per rank and cycle, above 0 and at most 1.
-        packet_flits: flits of every packet.
-        routing: ``xy``, ``yx`` or ``minimal``; None: ``xy`` on grids, ``minimal`` elsewhere.
-        link_cycles: cycles that a link takes for one flit.
-        latency_cycles: cycles that a flit travels after that.
-        warm_up_cycles: cycles before the measurement; None: until latency and throughput settle.
-        cycles: cycles measured, rounded up to 500; None: until the mean latency is known well.
-        seed: seed of all random numbers.
-        progress: as in ``simulate``; the run may end well before the share is 1.
-        jobs: cores that the run uses.
-
-    The others are parameters of the routers (``router_parameters()``).
-
-    Raises:
-        AntiphonError: ``bad-size``, ``bad-spec`` or ``unknown-name`` for wrong parameters,
-            ``not-applicable`` for traffic or routing the fabric cannot have, ``too-large``, and
-            ``stalled`` with the cycle of buffers if the network deadlocks.
-        KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
-    """
+    """See ``antiphon.noc``."""
 
 def router_parameters() -> list[Parameter]:
     """The parameters of the routers of ``noc``, with their defaults there."""
@@ -1088,22 +1045,13 @@ class TrainingPlan:
     Args:
         workload: the model.
         compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``.
-        batch: samples on each rank.
-        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
-        bucket: ``table``, ``layer`` or a size: whose gradients are reduced together.
-        gradient_bytes: bytes of one gradient.
-        activation_bytes: bytes of one element of a layer's input or output.
-        model_parallel: ranks that each layer is divided over.
-        recompute: compute each layer's forward pass again in the backward pass.
-        blocking: a layer's weight gradient waits for the exchange of its input's gradient.
-        iterations: how many follow each other, at most 64; times are their means.
+        batch: samples on each rank, or on those that share a model.
         endpoint: what stands between memory and links; computation lacks what it takes.
-        contention: ``dynamic``: while something is exchanged; ``static``: always.
-        memory_bound: the share of measured times that memory bandwidth decides, 0 to 1.
+        options: as in ``antiphon.train``.
 
     Raises:
-        AntiphonError: ``not-applicable`` naming the layer that the compute model cannot time,
-            ``unknown-name``, ``bad-spec``, ``bad-size``, ``bad-file``, ``too-large``.
+        AntiphonError: ``not-applicable`` naming the layer that the compute model cannot time, or for options that
+            change nothing, ``unknown-name``, ``bad-spec``, ``bad-size``, ``bad-file``, ``too-large``.
     """
 
     def __new__(
@@ -1111,17 +1059,8 @@ class TrainingPlan:
         workload: Workload,
         compute: str,
         batch: SupportsIndex,
-        overlap: str = "none",
-        bucket: str = "table",
-        gradient_bytes: SupportsIndex = 4,
-        activation_bytes: SupportsIndex = 2,
-        model_parallel: SupportsIndex = 1,
-        recompute: bool = False,
-        blocking: bool = False,
-        iterations: SupportsIndex = 1,
         endpoint: str = "system",
-        contention: str = "dynamic",
-        memory_bound: float | None = None,
+        **options: Unpack[TrainOptions],
     ) -> TrainingPlan: ...
     @property
     def gradients(self) -> list[bool]:
@@ -1213,80 +1152,38 @@ def endpoints() -> list[tuple[str, str, list[Parameter], str]]:
 def default_batch(compute: str) -> int:
     """Samples on a rank unless said otherwise: one for each PE of a systolic array, else 32."""
 
+def inputs(command: str) -> list[tuple[Parameter, bool, str]]:
+    """What the core takes of a command, ``train``, ``noc``, ``routers`` (of ``noc``) or ``rails``: a parameter, whether
+    it need not be given, so that its default is in words, and what it changes nothing without, or nothing."""
+
+def settled(**options: Unpack[TrainOptions]) -> dict[str, Any]:
+    """The values of all that ``inputs("train")`` has, given or not."""
+
 def iterations(dataset: SupportsIndex, batch: SupportsIndex, ranks: SupportsIndex) -> int:
     """Iterations of an epoch, ``ceil(dataset / (batch * ranks))`` (TTO paper, Eq. 1)."""
 
 def rails(
     topology: str,
-    bytes: _Size = 100000000,
-    collective: str = "all-reduce",
-    scheduler: str = "search",
-    intra: str | None = None,
-    *,
-    chunks: SupportsIndex | str | None = None,
-    sharing: SupportsIndex = 1,
-    offload: bool = False,
-    fixed_delay: bool = False,
-    threshold: SupportsIndex = 16,
-    jitter_ns: float | None = None,
+    bytes: _Size,
+    collective: str,
+    scheduler: str,
     enforced: bool = True,
-    seed: SupportsIndex = 1,
     endpoint: str = "system",
     energy: bool = False,
     platform: _System = "ideal",
+    **options: Unpack[RailsOptions],
 ) -> RailsRun:
-    """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/rails.md).
-
-    Args:
-        topology: preset (``rails_topologies()``) or dimensions such as
-            ``ring4@1000/20ns,sw8@800/700ns``: rates in Gb/s of one NPU.
-        bytes: full buffer size.
-        collective: ``all-reduce``, ``reduce-scatter``, ``all-gather`` or ``all-to-all``.
-        scheduler: ``baseline``, ``themis`` or ``search``.
-        intra: queue policy (``rails_queues()``); None: the scheduler's own, ``fifo``, ``scf``, ``tail``
-            (or another with which Themis is faster than the search).
-        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any; None: parts of the
-            size of the endpoint's chunks, 64 where it has none.
-        sharing: chunks that share a dimension at a time, 1 to 8.
-        offload: whether switches reduce and multicast.
-        fixed_delay: whether Themis counts a dimension's latency as load from the start.
-        threshold: Themis takes loads for equal that differ by less than one part of so many of a chunk; 0: none are.
-        jitter_ns: also time every NPU by itself, each noticing chunks up to this much late.
-        enforced: whether NPUs then keep to the order of the run without jitter.
-        seed: of the search and the jitter.
-        endpoint: what stands between memory and links, ``name[:key=value,...]`` (``endpoints()``).
-
-    Raises:
-        AntiphonError: ``bad-spec``, ``unknown-name``, ``bad-size``, ``not-applicable``, ``too-large``;
-            ``stalled`` with the cycle of NPUs that wait for each other.
-    """
+    """See ``antiphon.rails``."""
 
 def rails_messages(
     topology: str,
-    bytes: _Size = 100000000,
-    collective: str = "all-reduce",
-    scheduler: str = "search",
-    intra: str | None = None,
-    *,
-    chunks: SupportsIndex | str = 16,
+    bytes: _Size,
+    collective: str,
+    scheduler: str,
     slices: SupportsIndex = 1,
-    seed: SupportsIndex = 1,
+    **options: Unpack[RailsOptions],
 ) -> tuple[Fabric, Schedule]:
-    """The same plan as messages: the expanded fabric, and a schedule to verify and simulate on it.
-
-    Args:
-        topology: as in ``rails``; up to some dozens of NPUs.
-        bytes: full buffer size.
-        collective: as in ``rails``.
-        scheduler: as in ``rails``.
-        intra: as in ``rails``.
-        chunks: as in ``rails``.
-        slices: parts of a chunk that follow each other through the steps of a stage.
-        seed: of the search.
-
-    Raises:
-        AntiphonError: as ``rails``; ``too-large`` past the limits of fabrics and schedules.
-    """
+    """See ``antiphon.rails_messages``."""
 
 def rails_topologies() -> list[tuple[str, str]]:
     """(name, dimensions) of the known multi-dimensional networks."""

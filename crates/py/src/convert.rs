@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyString, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::{Deref, RangeInclusive};
+use std::ops::Deref;
 
 /// Turns a core error into the Python exception `antiphon.AntiphonError`.
 pub fn raise(error: Error) -> PyErr {
@@ -140,20 +140,9 @@ impl From<u32> for Int {
 impl Int {
     /// The value of the parameter `name`, if it fits.
     pub fn get<T: TryFrom<i128>>(self, name: &str) -> PyResult<T> {
-        self.number_in(0..=(1 << (8 * size_of::<T>())) - 1, name)
-    }
-
-    /// [`Int::get`], of a parameter with this range.
-    pub fn within<T: TryFrom<i128> + Into<i128>>(self, range: RangeInclusive<T>, name: &str) -> PyResult<T> {
-        let (least, most) = range.into_inner();
-        self.number_in(least.into()..=most.into(), name)
-    }
-
-    fn number_in<T: TryFrom<i128>>(self, range: RangeInclusive<i128>, name: &str) -> PyResult<T> {
-        let number = self.0.filter(|number| range.contains(number));
-        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
-            let (least, most) = range.into_inner();
-            let text = format!("{name} is a whole number from {least} to {most}, not {}", units::clip(&self.1));
+        self.0.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            let most = (1i128 << (8 * size_of::<T>())) - 1;
+            let text = format!("{name} is a whole number from 0 to {most}, not {}", units::clip(&self.1));
             raise(Error::new(Code::BadSize, text))
         })
     }

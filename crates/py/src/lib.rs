@@ -53,6 +53,8 @@ mod _core {
         verify,
     };
     #[pymodule_export]
+    use super::parameter::inputs;
+    #[pymodule_export]
     use super::rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies};
     #[pymodule_export]
     use super::replan::replan;
@@ -63,7 +65,7 @@ mod _core {
     #[pymodule_export]
     use super::system::{System, endpoints, engine_parts};
     #[pymodule_export]
-    use super::training::{TrainingPlan, Workload, compute_models, default_batch, iterations, workloads};
+    use super::training::{TrainingPlan, Workload, compute_models, default_batch, iterations, settled, workloads};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,11 +1,16 @@
 //! Parameters that the core declares, as Python sees them.
 
-use crate::convert::{fields, record};
-use antiphon_base::error::{Error, Result};
-use antiphon_base::parameter::{Domain, Listed, Parameter, Value};
+use crate::convert::{fields, raise, record, text_of};
+use antiphon_base::error::{Code, Error, Result, nearest};
+use antiphon_base::parameter::{Domain, Field, Listed, Parameter, Value};
+use antiphon_base::units::clip;
+use antiphon_jobs::training::IterationRequest;
+use antiphon_model::system::{RouterModel, System};
+use antiphon_noc::synthetic::Experiment;
+use antiphon_sim::rails::RailsRequest;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyString};
+use pyo3::types::{PyBool, PyDict, PyString};
 
 /// A value given for a parameter: a number, or text as on the command line.
 pub fn extract(parameter: &Parameter, given: &Bound<'_, PyAny>) -> Result<Value> {
@@ -36,9 +41,90 @@ fn of_domain(domain: &Domain, given: &Bound<'_, PyAny>) -> Option<Value> {
         Domain::Or(number, _) if given.extract().is_ok_and(|given: f64| given == *number) => {
             Some(Value::Number(*number))
         }
-        Domain::Or(_, other) | Domain::OrUnknown(other) => of_domain(other, given),
-        Domain::Flag | Domain::Choice(_) | Domain::Spec { .. } => None,
+        Domain::Or(_, other) | Domain::OrUnknown(other) | Domain::Unless(_, other) => of_domain(other, given),
+        // One that may be a number.
+        Domain::Spec { .. } => {
+            let number = given.call_method0("__index__").ok()?;
+            text_of(&number).ok().map(Value::Text)
+        }
+        Domain::Flag | Domain::Choice(_) => None,
     }
+}
+
+/// Sets what is given by keyword, of the `fields` of what `command` takes; None is not given.
+///
+/// # Errors
+/// `unknown-name` with the nearest key; as [`extract`].
+pub fn fill<T: 'static>(
+    command: &str,
+    request: &mut T,
+    fields: impl Iterator<Item = (Parameter, &'static Field<T>)> + Clone,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<()> {
+    for (key, value) in given.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
+        let key: String = key.extract()?;
+        let Some((parameter, field)) = fields.clone().find(|(parameter, _)| parameter.key == key) else {
+            let hint = nearest(&key, fields.clone().map(|(parameter, _)| parameter.key));
+            let text = format!("{command} has no parameter '{}'{hint}", clip(&key));
+            return Err(raise(Error::new(Code::UnknownName, text)));
+        };
+        let value = extract(&parameter, &value).map_err(raise)?;
+        field.set(request, &value).map_err(raise)?;
+    }
+    Ok(())
+}
+
+/// The fields of a request, as [`fill`] takes them.
+pub fn inputs_of<T: 'static>(
+    fields: &'static [Field<T>],
+) -> impl Iterator<Item = (Parameter, &'static Field<T>)> + Clone {
+    fields.iter().map(|field| (field.parameter, field))
+}
+
+/// See [`inputs`].
+type DeclaredInput<'py> = (Bound<'py, PyAny>, bool, &'static str);
+
+/// What the core takes of a command, `train`, `noc`, `routers` (of `noc`) or `rails`: a `Parameter`, whether it need not be
+/// given, so that its default is in words, and what it changes nothing without, or "".
+#[pyfunction]
+pub fn inputs<'py>(py: Python<'py>, command: &str) -> PyResult<Vec<DeclaredInput<'py>>> {
+    fn all<'py, T: 'static>(
+        py: Python<'py>,
+        request: &T,
+        fields: impl Iterator<Item = (Parameter, &'static Field<T>)>,
+    ) -> PyResult<Vec<DeclaredInput<'py>>> {
+        let of = |(parameter, field): (Parameter, &Field<T>)| {
+            let optional = matches!(parameter.domain, Domain::Unless(..));
+            Ok((listed(py, &Listed { parameter, ..field.listed(request) })?, optional, field.needs))
+        };
+        fields.map(of).collect()
+    }
+    let textbook = || System { router: RouterModel::textbook(), ..System::default() };
+    match command {
+        "train" => all(py, &IterationRequest::default(), inputs_of(IterationRequest::INPUTS)),
+        "noc" => all(py, &Experiment::default(), inputs_of(Experiment::INPUTS)),
+        "routers" => all(py, &textbook(), RouterModel::network_parameters()),
+        "rails" => all(py, &RailsRequest::default(), inputs_of(RailsRequest::INPUTS)),
+        _ => Err(raise(Error::new(Code::UnknownName, format!("no command '{}'", clip(command))))),
+    }
+}
+
+/// The values of a request by key; None where there is none.
+pub fn values<'py, T: 'static>(
+    py: Python<'py>,
+    request: &T,
+    fields: impl Iterator<Item = (Parameter, &'static Field<T>)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let values = PyDict::new(py);
+    for (parameter, field) in fields {
+        let value = match (parameter.domain, field.get(request)) {
+            (Domain::Unless(words, _), Value::Text(text)) if text == words => None,
+            (Domain::Or(number, _), Value::Number(given)) if given == number => None,
+            (_, value) => Some(to_python(py, value)?),
+        };
+        values.set_item(parameter.key, value)?;
+    }
+    Ok(values)
 }
 
 /// A value as a Python object.

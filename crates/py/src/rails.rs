@@ -1,10 +1,11 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, picos, raise, record};
+use crate::convert::{Int, Size, Table, Text, fields, nanos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run;
 use crate::operations::SystemLike;
+use crate::parameter::{fill, inputs_of};
 use crate::schedule::Schedule;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
@@ -15,28 +16,12 @@ use antiphon_model::topology::{PRESETS, Topology};
 use antiphon_sim::rails as core_rails;
 use antiphon_sim::rails::consistency::{self, Jitter};
 use antiphon_sim::rails::scheduler::Themis;
-use antiphon_sim::rails::stage_loop::{MAX_SHARING, QueuePolicy, StageSpan};
+use antiphon_sim::rails::stage_loop::{QueuePolicy, StageSpan};
 use antiphon_sim::rails::{
-    Chunks, Expansion, Policy, RailsTask, advise as core_advise, lower, prove_by_symmetry, run as time,
+    Chunks, Expansion, Policy, RailsRequest, RailsTask, advise as core_advise, lower, prove_by_symmetry, run as time,
 };
 use pyo3::prelude::*;
-
-/// A number of chunks, `"best"`, or None.
-pub struct ChunksLike(Chunks);
-
-impl<'py> FromPyObject<'_, 'py> for ChunksLike {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if value.is_none() {
-            return Ok(ChunksLike(Chunks::Endpoint));
-        }
-        if value.extract::<String>().is_ok_and(|text| text == "best") {
-            return Ok(ChunksLike(Chunks::Best));
-        }
-        value.extract::<Int>()?.get("chunks").map(|count| ChunksLike(Chunks::Count(count)))
-    }
-}
+use pyo3::types::PyDict;
 
 fn ideal() -> SystemLike {
     SystemLike::Name("ideal".into())
@@ -45,49 +30,33 @@ fn ideal() -> SystemLike {
 /// Windows of time in which activity is counted.
 const WINDOWS: usize = 200;
 
-/// A task with the parameters that everybody gives, the others plain.
-fn task(
-    topology: &str,
-    bytes: Size,
-    collective: &str,
-    scheduler: &str,
-    intra: Option<&str>,
-    chunks: ChunksLike,
-    seed: u64,
-) -> PyResult<RailsTask> {
+/// A task at the system's endpoint, with the usual Themis.
+fn task(topology: &str, bytes: Size, collective: &str, scheduler: &str, request: &RailsRequest) -> PyResult<RailsTask> {
     Ok(RailsTask {
         topology: Topology::parse(topology).map_err(raise)?,
         kind: Kind::parse(collective).map_err(raise)?,
         bytes: bytes.0,
         policy: Policy::parse(scheduler).map_err(raise)?,
-        queue: intra.map(QueuePolicy::parse).transpose().map_err(raise)?,
-        chunks: chunks.0,
-        sharing: 1,
-        offload: false,
+        queue: request.intra,
+        chunks: request.chunks.unwrap_or(Chunks::Endpoint),
+        sharing: request.sharing,
+        offload: request.offload,
         themis: Themis::default(),
-        seed,
+        seed: request.seed,
         endpoint: Endpoint::System,
     })
 }
 
-/// A `RailsRun`: a collective of `bytes` bytes, cut into `chunks` (a number, `best`, or None: chunks of the endpoint's
-/// size, else 64), over the dimensions of a
-/// network such as `ring4@1000/20ns,sw8@800/700ns`, rates in Gb/s of one NPU. `scheduler` is one of
-/// `rails_schedulers()`, `intra` one of `rails_queues()` or None for the scheduler's own. `sharing` chunks, 1 to 8,
-/// share a dimension at a time; `offload` lets switches reduce; `fixed_delay` counts latency as load from the start, and
-/// loads that differ by less than 1/`threshold` of a chunk are equal (0: none are).
-/// `jitter_ns` also times every NPU by itself, noticing chunks up to that much late, and keeping to the planned order
-/// if `enforced`. At an `endpoint` other than `system` (see `endpoints()`) chunks are timed step by step. `energy`: also what
-/// the run takes, with the energies of `platform`.
+/// A `RailsRun`: a collective of `bytes` bytes over the dimensions of a network such as `ring4@1000/20ns,sw8@800/700ns`,
+/// rates in Gb/s of one NPU. `scheduler` is one of `rails_schedulers()`. With `jitter_ns`, NPUs keep to the planned order if
+/// `enforced`. At an `endpoint` other than `system` (see `endpoints()`) chunks are timed step by step. `energy`: also what
+/// the run takes, with the energies of `platform`. Other keywords are those of `inputs("rails")`.
 ///
 /// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size`, `not-applicable`, `too-large`, or `stalled` with the
 /// NPUs that wait for each other.
 #[pyfunction]
-#[pyo3(signature = (
-    topology, bytes = Size(100_000_000), collective = Text("all-reduce"), scheduler = Text("search"), intra = None, *, chunks = ChunksLike(Chunks::Endpoint),
-    sharing = Int::from(1), offload = false, fixed_delay = false, threshold = Int::from(16), jitter_ns = None, enforced = true, seed = Int::from(1),
-    endpoint = Text("system"), energy = false, platform = ideal(),
-), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, threshold=16, jitter_ns=None, enforced=True, seed=1, endpoint='system', energy=False, platform='ideal')")]
+#[pyo3(signature = (topology, bytes, collective, scheduler, enforced = true, endpoint = Text("system"), energy = false, platform = ideal(), **options),
+       text_signature = "(topology, bytes, collective, scheduler, enforced=True, endpoint='system', energy=False, platform='ideal', **options)")]
 #[allow(clippy::too_many_arguments)]
 pub fn rails<'py>(
     py: Python<'py>,
@@ -95,39 +64,26 @@ pub fn rails<'py>(
     bytes: Size,
     collective: Text<'_>,
     scheduler: Text<'_>,
-    intra: Option<Text<'_>>,
-    chunks: ChunksLike,
-    sharing: Int,
-    offload: bool,
-    fixed_delay: bool,
-    threshold: Int,
-    jitter_ns: Option<Number>,
     enforced: bool,
-    seed: Int,
     endpoint: Text<'_>,
     energy: bool,
     platform: SystemLike,
+    options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let seed: u64 = seed.get("seed")?;
-    let sharing = match sharing.get("sharing")? {
-        sharing @ 1..=MAX_SHARING => sharing,
-        other => {
-            return Err(raise(Error::new(Code::BadSize, format!("sharing is {other}; expected 1 to {MAX_SHARING}"))));
-        }
-    };
-    let jitter = match jitter_ns.map(|number| number.0) {
-        None => None,
-        Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: picos(ns), seed, enforced }),
-        Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),
-    };
-    let common = task(topology.0, bytes, collective.0, scheduler.0, intra.map(|intra| intra.0), chunks, seed)?;
+    let mut request = RailsRequest::default();
+    fill("rails", &mut request, inputs_of(RailsRequest::INPUTS), options)?;
+    let RailsRequest { threshold, fixed_delay, seed, .. } = request;
+    let jitter = request.jitter_ns.map(|most_ps| Jitter { most_ps, seed, enforced });
     let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
     if jitter.is_some() && endpoint != Endpoint::System {
         let text = "jitter is of NPUs whose endpoint is the system's; leave one of them out";
         return Err(raise(Error::new(Code::NotApplicable, text)));
     }
-    let themis = Themis { threshold: threshold.get("threshold")?, fixed_delay };
-    let task = RailsTask { sharing, offload, themis, endpoint, ..common };
+    let task = RailsTask {
+        themis: Themis { threshold, fixed_delay },
+        endpoint,
+        ..task(topology.0, bytes, collective.0, scheduler.0, &request)?
+    };
     let (plan, queue, timed, proof, jittered) = run(py, || {
         let (plan, queue, timed) = task.run()?;
         // At an endpoint stages overlap, which is no order of service; dimensions have the same one without.
@@ -204,24 +160,20 @@ pub fn rails<'py>(
 ///
 /// Raises AntiphonError: as `rails`; `too-large` past the limits of fabrics and schedules.
 #[pyfunction]
-#[pyo3(signature = (
-    topology, bytes = Size(100_000_000), collective = Text("all-reduce"), scheduler = Text("search"), intra = None, *,
-    chunks = ChunksLike(Chunks::Count(16)), slices = Int::from(1), seed = Int::from(1),
-), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=16, slices=1, seed=1)")]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (topology, bytes, collective, scheduler, slices = Int::from(1), **options),
+       text_signature = "(topology, bytes, collective, scheduler, slices=1, **options)")]
 pub fn rails_messages(
     py: Python<'_>,
     topology: Text<'_>,
     bytes: Size,
     collective: Text<'_>,
     scheduler: Text<'_>,
-    intra: Option<Text<'_>>,
-    chunks: ChunksLike,
     slices: Int,
-    seed: Int,
+    options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<(Fabric, Schedule)> {
-    let task =
-        task(topology.0, bytes, collective.0, scheduler.0, intra.map(|intra| intra.0), chunks, seed.get("seed")?)?;
+    let mut request = RailsRequest::default();
+    fill("rails_messages", &mut request, inputs_of(RailsRequest::INPUTS), options)?;
+    let task = task(topology.0, bytes, collective.0, scheduler.0, &request)?;
     let slices = slices.get("slices")?;
     run(py, || {
         let expansion = Expansion::new(&task.topology)?;

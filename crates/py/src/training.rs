@@ -5,20 +5,16 @@ use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_with_progress};
 use crate::operations::{SystemLike, prove_parts};
-use crate::parameter::listed;
+use crate::parameter::{fill, inputs_of, listed, values};
 use crate::replay::ExecutionTrace;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
-use antiphon_jobs::compute;
-use antiphon_jobs::compute::Contention;
 use antiphon_jobs::graph::OperationKind;
 use antiphon_jobs::timeline::OperationTimes;
-use antiphon_jobs::training::{
-    self, Bucket, Cost, DATA, GradientQueue, IterationGraph, IterationPolicy, Label, Overlap, Sizes,
-};
+use antiphon_jobs::training::{self, Cost, DATA, GradientQueue, IterationRequest, Label, PlannedIteration};
 use antiphon_jobs::transport::{Carriage, OnFabric, OnRails, Serial, divided_groups};
 use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::topology::Topology;
@@ -138,118 +134,81 @@ pub fn default_batch(compute: Text<'_>) -> PyResult<u64> {
     Processor::parse(compute.0).map(|processor| processor.default_batch()).map_err(raise)
 }
 
-/// One iteration of training, before the times of its exchanges are known: `batch` samples on each rank, gradients of
-/// `gradient_bytes` and activations of `activation_bytes` each, layers divided over `model_parallel` ranks. `compute`
-/// is a compute model with options, `overlap` is `none`, `layerwise`, `ccube` or `both`, `bucket`, whose gradients go
-/// together, is `table`, `layer` or a size in bytes; `recompute` computes forward passes again going backward,
-/// `blocking` lets a layer's weight gradient wait for the exchange of its input's. `iterations` follow each other, and
-/// times are means of them. While something is exchanged, computation lacks what the `endpoint` takes (`contention`
-/// `static`: always); `memory_bound` is the share of measured times that memory decides.
+/// The values of all that `inputs("train")` has, given or not; None where there is none.
+///
+/// Raises AntiphonError: `unknown-name`, `bad-spec` or `bad-size`.
+#[pyfunction]
+#[pyo3(signature = (**options))]
+pub fn settled<'py>(py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyDict>> {
+    let mut request = IterationRequest::default();
+    fill("train", &mut request, inputs_of(IterationRequest::INPUTS), options)?;
+    values(py, &request, inputs_of(IterationRequest::INPUTS))
+}
+
+/// One iteration of training, before the times of its exchanges are known: `batch` samples on each rank, or on those that
+/// share a model. `compute` is a compute model with options. While something is exchanged, computation lacks what the
+/// `endpoint` takes. Other keywords are those of `inputs("train")`.
 ///
 /// >>> import antiphon
 /// >>> plan = TrainingPlan(antiphon.Workload("resnet50"), "roofline", 32)
 /// >>> plan.exchanges
 /// [('all-reduce', 102228128)]
 ///
-/// Raises AntiphonError: `not-applicable` for a layer that the compute model cannot time, `unknown-name`, `bad-spec`,
-/// `bad-size`, `bad-file` or `too-large`.
+/// Raises AntiphonError: `not-applicable` for a layer that the compute model cannot time and for options that change
+/// nothing, `unknown-name`, `bad-spec`, `bad-size`, `bad-file` or `too-large`.
 #[pyclass(module = "antiphon", frozen)]
 pub struct TrainingPlan {
-    workload: workload::Workload,
-    costs: Vec<Cost>,
-    graph: IterationGraph,
-    /// Ranks that each layer is divided over.
-    ranks: u64,
-    /// Iterations one behind the other.
-    iterations: u32,
+    request: IterationRequest,
+    planned: PlannedIteration,
     /// What stands between memory and links.
     endpoint: Endpoint,
 }
 
-/// Most iterations that are timed one behind the other.
-const MAX_ITERATIONS: u32 = 64;
-
 #[pymethods]
 impl TrainingPlan {
     #[new]
-    #[pyo3(signature = (workload, compute, batch, overlap = Text("none"), bucket = Text("table"), gradient_bytes = Int::from(4),
-                        activation_bytes = Int::from(2), model_parallel = Int::from(1), recompute = false, blocking = false,
-                        iterations = Int::from(1), endpoint = Text("system"), contention = Text("dynamic"), memory_bound = None),
-           text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4, activation_bytes=2, model_parallel=1, recompute=False, blocking=False, iterations=1, endpoint='system', contention='dynamic', memory_bound=None)")]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (workload, compute, batch, endpoint = Text("system"), **options),
+           text_signature = "(workload, compute, batch, endpoint='system', **options)")]
     fn new(
         py: Python<'_>,
         workload: &Workload,
         compute: Text<'_>,
         batch: Int,
-        overlap: Text<'_>,
-        bucket: Text<'_>,
-        gradient_bytes: Int,
-        activation_bytes: Int,
-        model_parallel: Int,
-        recompute: bool,
-        blocking: bool,
-        iterations: Int,
         endpoint: Text<'_>,
-        contention: Text<'_>,
-        memory_bound: Option<Number>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let processor = Processor::parse(compute.0).map_err(raise)?;
         let batch = u64::from(positive("batch", batch)?);
-        let ranks = u64::from(positive("model_parallel", model_parallel)?);
-        let sizes = Sizes {
-            gradient_bytes: positive("gradient_bytes", gradient_bytes)?.into(),
-            activation_bytes: positive("activation_bytes", activation_bytes)?.into(),
-            divided_batch: if ranks > 1 { batch } else { 0 },
-        };
-        let overlap = Overlap::parse(overlap.0).map_err(raise)?;
-        let policy = IterationPolicy { overlap, bucket: Bucket::parse(bucket.0).map_err(raise)?, recompute, blocking };
-        let iterations = few_iterations(positive("iterations", iterations)?)?;
         let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
-        let contention = Contention::parse(contention.0).map_err(raise)?;
-        let memory_bound = memory_bound.map(thousandths).transpose()?;
-        let workload = &workload.layers;
-        run(py, move || {
-            let workload = if ranks > 1 { workload.divided(ranks)? } else { workload.clone() };
-            let times = compute::layer_times(&workload, &processor, batch)?;
-            // What runs when nothing is computed takes nothing from computation.
-            let beside = if overlap == Overlap::None {
-                times.clone()
-            } else {
-                compute::times_beside(&workload, &processor, batch, &times, &endpoint, memory_bound)?
-            };
-            let times = if contention == Contention::Static { beside.clone() } else { times };
-            let costs = Cost::of(&workload, &times, &beside, sizes)?;
-            let aggregation = compute::aggregation(workload.params(), &processor);
-            let graph = IterationGraph::new(&costs, policy, aggregation, iterations)
-                .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
-            Ok(TrainingPlan { workload, costs, graph, ranks, iterations, endpoint })
-        })
+        let mut request = IterationRequest::default();
+        fill("train", &mut request, inputs_of(IterationRequest::INPUTS), options)?;
+        let planned = run(py, || request.plan(&workload.layers, &processor, batch, &endpoint))?;
+        Ok(TrainingPlan { request, planned, endpoint })
     }
 
     /// For each exchange, whether it is of weights' gradients.
     #[getter]
     fn gradients(&self) -> Vec<bool> {
-        self.graph.jobs.exchanges.iter().map(|exchange| exchange.group == DATA).collect()
+        self.planned.graph.jobs.exchanges.iter().map(|exchange| exchange.group == DATA).collect()
     }
 
     /// The exchanges as pairs (collective, bytes), in the order of `run`.
     #[getter]
     fn exchanges(&self) -> Vec<(&'static str, u64)> {
-        self.graph.jobs.exchanges.iter().map(|exchange| (exchange.kind.name(), exchange.bytes)).collect()
+        self.planned.graph.jobs.exchanges.iter().map(|exchange| (exchange.kind.name(), exchange.bytes)).collect()
     }
 
     /// A dictionary of numpy arrays, one entry a layer: `layer` (its name), `forward_ns`, `input_gradient_ns`,
     /// `weight_gradient_ns` and `gradient_bytes`.
     #[getter]
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let column = |pass: Pass| self.costs.iter().map(move |cost| nanos(cost.times[pass]));
+        let column = |pass: Pass| self.planned.costs.iter().map(move |cost| nanos(cost.times[pass]));
         let table = Table::new(py)
-            .text("layer", self.workload.layers.iter().map(|layer| layer.name.clone()))?
+            .text("layer", self.planned.workload.layers.iter().map(|layer| layer.name.clone()))?
             .column("forward_ns", column(Pass::Forward))?
             .column("input_gradient_ns", column(Pass::InputGradient))?
             .column("weight_gradient_ns", column(Pass::WeightGradient))?
-            .column("gradient_bytes", self.costs.iter().map(Cost::gradient_bytes))?;
+            .column("gradient_bytes", self.planned.costs.iter().map(Cost::gradient_bytes))?;
         Ok(table.0)
     }
 
@@ -257,8 +216,8 @@ impl TrainingPlan {
     /// where they wait for all of it.
     #[getter]
     fn parts(&self) -> Vec<Vec<u64>> {
-        let mut parts = self.graph.jobs.parts();
-        (0..self.graph.jobs.exchanges.len() as u32).map(|id| parts.remove(&id).unwrap_or_default()).collect()
+        let mut parts = self.planned.graph.jobs.parts();
+        (0..self.planned.graph.jobs.exchanges.len() as u32).map(|id| parts.remove(&id).unwrap_or_default()).collect()
     }
 
     /// An `Iteration` in which exchange `i` takes `times_ns[i]` ns, one after another as they become ready. `chunks[i]`
@@ -273,7 +232,8 @@ impl TrainingPlan {
         times_ns: Vec<Number>,
         chunks: Vec<Option<ChunkTable<'py>>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (count, known) = (self.graph.jobs.exchanges.len(), |time: &Number| (0.0..=MAX_NANOS).contains(&time.0));
+        let (count, known) =
+            (self.planned.graph.jobs.exchanges.len(), |time: &Number| (0.0..=MAX_NANOS).contains(&time.0));
         if times_ns.len() != count || !times_ns.iter().all(known) {
             let text = format!("times_ns needs {count} times from 0 to {MAX_NANOS:e} ns, one for each exchange");
             return Err(raise(Error::new(Code::BadSize, text)));
@@ -281,8 +241,9 @@ impl TrainingPlan {
         let times: Vec<Picos> = times_ns.into_iter().map(|time| picos(time.0)).collect();
         let queue = |table: &Option<ChunkTable>| table.as_ref().map(|table| table.queue().map_err(raise)).transpose();
         let queues = chunks.iter().map(queue).collect::<PyResult<Vec<_>>>()?;
-        let parts = self.graph.arrivals(&queues).map_err(raise)?;
-        let iteration = run(py, || training::run(&self.graph, &mut Serial::new(&self.graph.jobs, &times, &parts)))?;
+        let parts = self.planned.graph.arrivals(&queues).map_err(raise)?;
+        let iteration =
+            run(py, || training::run(&self.planned.graph, &mut Serial::new(&self.planned.graph.jobs, &times, &parts)))?;
         self.table(py, &iteration, &[])
     }
 
@@ -305,7 +266,7 @@ impl TrainingPlan {
         order: Text<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let order = Order::parse(order.0).map_err(raise)?;
-        let count = self.graph.jobs.exchanges.len();
+        let count = self.planned.graph.jobs.exchanges.len();
         if schedules.len() != count {
             let text = format!("schedules has {}; the iteration has {count} exchanges", schedules.len());
             return Err(raise(Error::new(Code::BadSpec, text)));
@@ -316,7 +277,7 @@ impl TrainingPlan {
             let proven = prove_parts(&fabric.0, schedules.iter().flatten())?;
             let of = |schedule: &Py<Schedule>| &proven[&schedule.as_ptr()];
             let each: Vec<Vec<&Proven>> = schedules.iter().map(|all| all.iter().map(of).collect()).collect();
-            training::run_shared(&self.graph, &each, &on, heartbeat)
+            training::run_shared(&self.planned.graph, &each, &on, heartbeat)
         })?;
         self.table(py, &iteration, &[])
     }
@@ -326,13 +287,13 @@ impl TrainingPlan {
     /// Raises AntiphonError: `too-large`, `bad-size`.
     fn trace(&self, py: Python<'_>, ranks: Int) -> PyResult<ExecutionTrace> {
         let ranks = positive("ranks", ranks)?;
-        let divided = u32::try_from(self.ranks).ok().filter(|&divided| ranks.is_multiple_of(divided));
-        let Some(divided) = divided else {
-            let what = format!("{ranks} ranks cannot be divided into groups of {}", self.ranks);
+        let divided = self.request.model_parallel;
+        if !ranks.is_multiple_of(divided) {
+            let what = format!("{ranks} ranks cannot be divided into groups of {}", self.request.model_parallel);
             return Err(raise(Error::new(Code::BadSize, what)));
-        };
-        let names: Vec<&str> = self.workload.layers.iter().map(|layer| layer.name.as_str()).collect();
-        let graph = run(py, || training::unfold(&self.graph, &names, ranks, divided))?;
+        }
+        let names: Vec<&str> = self.planned.workload.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let graph = run(py, || training::unfold(&self.planned.graph, &names, ranks, divided))?;
         Ok(ExecutionTrace { graph, untimed: 0 })
     }
 
@@ -369,12 +330,12 @@ impl TrainingPlan {
             order: Order::parse(order.0).map_err(raise)?,
         };
         let (iteration, activity, energies) = run(py, || {
-            let groups = divided_groups(&topology, self.ranks)?;
+            let groups = divided_groups(&topology, self.request.model_parallel.into())?;
             let search =
                 OrderSearch { queue: given.unwrap_or(known.queue()), stages: STAGES, ..OrderSearch::default() };
             let scheduler = known.scheduler(Themis::default(), search);
-            let mut network = OnRails::new(&topology, &groups, &self.graph.jobs, &*scheduler, how)?;
-            let iteration = training::run(&self.graph, &mut network)?;
+            let mut network = OnRails::new(&topology, &groups, &self.planned.graph.jobs, &*scheduler, how)?;
+            let iteration = training::run(&self.planned.graph, &mut network)?;
             let activity = network.activity(iteration.time_ps, WINDOWS);
             let energies = platform.as_ref().map_or(Ok(vec![]), |platform| network.energies(platform))?;
             Ok((iteration, activity, energies))
@@ -393,12 +354,12 @@ impl TrainingPlan {
         iteration: &'a training::Iteration,
         is_one: fn(OperationKind) -> bool,
     ) -> impl Iterator<Item = (Label, OperationTimes)> + Clone + 'a {
-        let operations = self.graph.operations().zip(&iteration.operations);
+        let operations = self.planned.graph.operations().zip(&iteration.operations);
         operations.filter(move |((kind, _), _)| is_one(*kind)).map(|((_, label), times)| (label, *times))
     }
 
     fn exchange_table<'py>(&self, py: Python<'py>, iteration: &training::Iteration) -> PyResult<Table<'py>> {
-        let exchanges = || self.graph.jobs.exchanges.iter();
+        let exchanges = || self.planned.graph.jobs.exchanges.iter();
         let times = self.times(iteration, |kind| matches!(kind, OperationKind::Exchange(_)));
         let table = Table::new(py)
             .text("kind", exchanges().map(|exchange| exchange.kind.name().into()))?
@@ -414,7 +375,7 @@ impl TrainingPlan {
         let table = Table::new(py)
             .column("layer", times.clone().map(|(label, _)| label.layers.0 as u64))?
             .column("pass", times.clone().map(|(label, _)| label.pass as u8))?
-            .column("stream", times.clone().map(|(label, _)| self.costs[label.layers.0].stream))?;
+            .column("stream", times.clone().map(|(label, _)| self.planned.costs[label.layers.0].stream))?;
         with_times(table, times)
     }
 
@@ -431,11 +392,11 @@ impl TrainingPlan {
         for (number, shares) in activity.iter().enumerate() {
             network = network.column(&format!("dim{}", number + 1), shares.iter().copied())?;
         }
-        let mean = |time: Picos| nanos(time) / f64::from(self.iterations);
+        let mean = |time: Picos| nanos(time) / f64::from(self.request.unroll);
         record(
             "Iteration",
             &fields!(py, {
-                count: self.iterations,
+                count: self.request.unroll,
                 time_ns: mean(iteration.time_ps),
                 forward_ns: mean(iteration.forward_ps),
                 backward_ns: mean(iteration.backward_ps),
@@ -472,23 +433,6 @@ fn positive(name: &str, number: Int) -> PyResult<u32> {
         0 => Err(raise(Error::new(Code::BadSize, format!("{name} is 0; it must be at least 1")))),
         number => Ok(number),
     }
-}
-
-/// Iterations, if they are not too many to be timed one behind the other.
-fn few_iterations(count: u32) -> PyResult<u32> {
-    if count <= MAX_ITERATIONS {
-        return Ok(count);
-    }
-    let text = format!("iterations is {count}; at most {MAX_ITERATIONS} are timed one behind the other");
-    Err(raise(Error::new(Code::BadSize, text)))
-}
-
-/// A share of memory-bound time in thousandths.
-fn thousandths(Number(share): Number) -> PyResult<u32> {
-    if (0.0..=1.0).contains(&share) {
-        return Ok((share * 1000.0).round() as u32);
-    }
-    Err(raise(Error::new(Code::BadSize, format!("memory_bound is {share}; expected 0 to 1"))))
 }
 
 /// A table with times of operations.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-import click
-
 import antiphon
+from antiphon.cli.declared import command
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
-from antiphon.cli.options import Share
-from antiphon.cli.output import output_option, tell
-from antiphon.cli.rails import TOPOLOGY
+from antiphon.cli.output import tell
 from antiphon.view.terminal.networks import print_engine_advice, print_rails_advice, print_trees_advice
 
 
@@ -26,10 +23,8 @@ def advise() -> None:
     """
 
 
-@advise.command("rails")
-@TOPOLOGY
-@output_option
-def advise_rails(topology: str, output: str) -> None:
+@command(parent=advise, name="rails")
+def advise_rails(topology: str, *, output: str) -> None:
     """Which dimensions are just enough, over- or under-provisioned, and how to divide their rates.
 
     Examples:
@@ -40,16 +35,16 @@ def advise_rails(topology: str, output: str) -> None:
     tell("advise", advice.to_dict(), output, partial(print_rails_advice, advice), "dimensions")
 
 
-@advise.command("ace")
-@TOPOLOGY
-@click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size.")
-@click.option("--collective", default="all-reduce", show_default=True, help="What to compute.")
-@click.option("--scheduler", default="phased", show_default=True, help="Who orders the dimensions for each chunk.")
-@click.option("--share", type=Share(), default=0.95, show_default=True, help="Of the speed with an ideal endpoint.")
-@click.option("--chunk", default="64KiB", show_default=True, help="Size of the engine's chunks.")
-@output_option
+@command(of=antiphon.advise_ace, parent=advise, name="ace")
 def advise_ace(
-    topology: str, size: str, collective: str, scheduler: str, share: float, chunk: str, output: str
+    topology: str,
+    *,
+    size: str = "64MiB",
+    collective: str = "all-reduce",
+    scheduler: str,
+    share: float,
+    chunk: str,
+    output: str,
 ) -> None:
     """The smallest collectives engine that reaches 95 % of what the network allows (docs/endpoints.md).
 
@@ -61,17 +56,19 @@ def advise_ace(
     tell("advise", advice.to_dict(), output, partial(print_engine_advice, advice), "parts")
 
 
-@advise.command("trees")
-@click.option("--ranks", type=click.IntRange(2, 2**20), default=8, show_default=True, help="Ranks.")
-@click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size.")
-@click.option("--latency", default="12.4us", show_default=True, help="Of one step.")
-@click.option("--bandwidth", default=25.0, show_default=True, help="Of one link in one direction, GB/s.")
-@output_option
-def advise_trees(ranks: int, size: str, latency: str, bandwidth: float, output: str) -> None:
+@command(parent=advise, name="trees")
+def advise_trees(
+    *, ranks: int = 8, size: str = "64MiB", latency: str = "12.4us", bandwidth: float = 25.0, output: str
+) -> None:
     """Ring, tree and overlapped tree by their cost model, and the sizes at which the ring wins (docs/trees.md).
 
     Examples:
         antiphon advise trees --ranks 64 --bytes 1MiB --latency 2us --bandwidth 50
+
+    Args:
+        ranks: Ranks, 2 to 2^20.
+        latency: Of one step.
+        bandwidth: Of one link in one direction, GB/s.
     """
     advice = antiphon.advise_trees(ranks, size, latency, bandwidth)
     tell("advise", advice.to_dict(), output, partial(print_trees_advice, advice), "ways")

@@ -5,17 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 import antiphon
-from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, platform_option, read_fabric
-from antiphon.cli.output import output_option, tell
+from antiphon.cli.declared import command
+from antiphon.cli.options import read_fabric
+from antiphon.cli.output import tell
 from antiphon.view.terminal.energy import print_area
 
 
-@main.command()
-@FABRIC
-@platform_option("aries")
-@output_option
-def area(fabric: str, system: antiphon.System, output: str) -> None:
+@command(system="aries")
+def area(fabric: str, *, system: antiphon.System, output: str) -> None:
     """Print the area of routers and collectives engines (docs/energy.md).
 
     Examples:

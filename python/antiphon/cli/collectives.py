@@ -14,26 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 import antiphon
-from antiphon.cli.group import main
-from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import (
-    ALGORITHM,
-    ALGORITHMS,
-    FABRIC,
-    FABRICS,
-    FILE,
-    JOBS,
-    F,
-    algorithm_specs,
-    completing,
-    energy_option,
-    fidelity_option,
-    problem,
-    renamed,
-    time_limit_option,
-    trace_option,
-)
-from antiphon.cli.output import note, output_option, tell
+from antiphon.cli.declared import command
+from antiphon.cli.groups import Outcome, each_group, one_file
+from antiphon.cli.output import note, tell
 from antiphon.collective.comparison import bounded
 from antiphon.collective.matrix import size_text
 from antiphon.collective.schedules import is_foreign, read_schedule
@@ -41,7 +24,6 @@ from antiphon.collective.specs import split_specs
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
-from antiphon.parallel import MOST_JOBS
 from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.view.terminal.comparison import print_best, print_comparison, print_run
 from antiphon.view.terminal.configured import fabric_map
@@ -49,40 +31,22 @@ from antiphon.view.terminal.console import open_console, print_verbatim, progres
 from antiphon.view.text import NO_STEPS, certified, format_steps, format_time, limit_text
 
 
-@main.command()
-@click.argument("fabrics", nargs=-1, required=True, metavar="FABRIC...", shell_complete=FABRICS)
-@problem
-@groups_option
-@ALGORITHMS
-@click.option(
-    "--schedule",
-    "paths",
-    multiple=True,
-    metavar="FILE",
-    help="Also a schedule from a file, JSON or of another tool (docs/formats.md); it says what all do. Repeatable.",
-    shell_complete=FILE,
-)
-@fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
-@energy_option
-@click.option("--all", "time_all", is_flag=True, help="Also time what an estimate puts far behind the best.")
-@click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.", shell_complete=FILE)
-@JOBS
-@time_limit_option("Of each comparison; what is not done by then is left out, and the exit status is 3")
-@output_option
+@command(common="size collective algorithms system fidelity energy report schedules jobs output")
 def compare(
     fabrics: tuple[str, ...],
-    collective: str,
-    root: int,
+    *,
+    collective: str = "all-reduce",
     size: str | None,
+    root: int = 0,
     matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
     algorithms: tuple[str, ...],
-    paths: tuple[str, ...],
-    fidelity: str,
+    schedules: tuple[str, ...],
+    fidelity: str = "packet",
     energy: bool,
-    time_all: bool,
+    all_: bool = False,
     report: str | None,
     jobs: int | None,
     time_limit_s: float | None,
@@ -100,10 +64,16 @@ def compare(
         antiphon compare ring:8 --bytes 1MiB --report ring.html
         antiphon compare dgx-a100:2 --collective all-to-all --matrix examples/experts.csv
         antiphon compare mesh:4x4 torus:4x4 fbfly:4x4 --bytes 1MiB --algorithms ring,optimal
+
+    Args:
+        fidelity: alpha-beta, packet or flit, or several with commas, side by side.
+        all_: Also time what an estimate puts far behind the best.
+        time_limit_s: Of each comparison; what is not done by then is left out, and the exit status is 3: 90, 90s,
+            5min or 2h.
     """
     specs = split_specs(algorithms) if algorithms else None
-    if paths:
-        refuse_problem(*paths)
+    if schedules:
+        refuse_problem(*schedules)
     one_file("--report", report, groups)
     if report is not None and len(fabrics) > 1:
         raise click.UsageError("--report is for one fabric")
@@ -111,7 +81,7 @@ def compare(
         report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
 
         def work(network: antiphon.Fabric) -> Outcome:
-            own = schedules_of(paths, network, size)
+            own = schedules_of(schedules, network, size)
             first = own[0] if own else None
             with progress_bar() as progress:
                 sizes = matrix if first is None else first.matrix
@@ -124,12 +94,12 @@ def compare(
                     fidelity,
                     root=first.root or 0 if first else root,
                     matrix=sizes,
-                    schedules=dict(zip(paths, own, strict=True)),
+                    schedules=dict(zip(schedules, own, strict=True)),
                     jobs=jobs,
                     progress=progress,
                     energy=energy,
                     time_limit_s=time_limit_s,
-                    estimates=not time_all,
+                    estimates=not all_,
                 )
             failure: AntiphonError | None = None
             late = [each.algorithm for each in comparison.refused if each.code == OVER_TIME]
@@ -157,49 +127,21 @@ def schedules_of(paths: Sequence[str], network: antiphon.Fabric, size: str | Non
     return [ours.get(path) or read_schedule(path, network, given) for path in paths]
 
 
-def schedule_option(function: F) -> F:
-    """An algorithm, or a schedule instead."""
-    option = click.option(
-        "--schedule",
-        "path",
-        metavar="FILE",
-        help="A schedule from a file instead of ALGORITHM: JSON, or of another tool (docs/formats.md).",
-        shell_complete=FILE,
-    )
-    argument = click.argument("algorithm", required=False, shell_complete=completing(algorithm_specs))
-    return argument(option(function))
-
-
-@main.command()
-@FABRIC
-@schedule_option
-@problem
-@groups_option
-@click.option(
-    "--placement",
-    metavar="RANKS",
-    help="Of another tool's file: where its ranks 0, 1, ... are on the fabric, such as 3,2,1,0.  [default: 0,1,...]",
-)
-@fidelity_option("alpha-beta, packet or flit.")
-@energy_option
-@trace_option
-@click.option(
-    "--jobs", type=click.IntRange(1, MOST_JOBS), help="Cores that a long run in packets uses.  [default: all there are]"
-)
-@output_option
+@command(common="size collective system fidelity energy schedule group trace output")
 def simulate(
     fabric: str,
-    algorithm: str | None,
-    collective: str,
-    root: int,
+    algorithm: str | None = None,
+    *,
+    schedule: str | None,
+    collective: str = "all-reduce",
     size: str | None,
+    root: int = 0,
     matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
-    path: str | None,
-    placement: str | None,
-    fidelity: str,
+    placement: str | None = None,
+    fidelity: str = "packet",
     energy: bool,
     trace: str | None,
     jobs: int | None,
@@ -213,22 +155,27 @@ def simulate(
         antiphon simulate mesh:4x4 --schedule tto.json --fidelity flit
         antiphon simulate mesh:4x4 --schedule multitree.xml --bytes 1MiB
         antiphon simulate mesh:8x8 tto --bytes 1MiB --trace tto.json
+
+    Args:
+        placement: Of another tool's file: where its ranks 0, 1, ... are on the fabric, such as 3,2,1,0.
+            [default: 0,1,...]
+        jobs: Cores that a long run in packets uses.  [default: all there are]
     """
-    one_of(algorithm, path)
+    one_of(algorithm, schedule)
     one_file("--trace", trace, groups)
     ranks = None if placement is None else _ranks(placement)
-    if ranks is not None and path is None:
+    if ranks is not None and schedule is None:
         raise click.UsageError("--placement is for a file of another tool: give --schedule FILE")
 
     def work(network: antiphon.Fabric) -> Outcome:
-        if path is not None:
-            schedule = read_schedule(path, network, size, ranks)
+        if schedule is not None:
+            plan = read_schedule(schedule, network, size, ranks)
         else:
-            schedule = built(network, algorithm or "", collective, size, matrix, system, root)
+            plan = built(network, algorithm or "", collective, size, matrix, system, root)
         with progress_bar() as progress:
-            heartbeat = partial(progress, schedule.algorithm)
+            heartbeat = partial(progress, plan.algorithm)
             run = antiphon.run(
-                network, schedule, system, fidelity, progress=heartbeat, energy=energy, trace=trace, jobs=jobs
+                network, plan, system, fidelity, progress=heartbeat, energy=energy, trace=trace, jobs=jobs
             )
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         if run.energy is not None:
@@ -279,31 +226,20 @@ def refuse_problem(*paths: str) -> None:
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
 
-@main.command()
-@FABRIC
-@schedule_option
-@problem
-@groups_option
-@click.option(
-    "--fabric",
-    "where",
-    metavar="SPEC",
-    help="With a FILE: the fabric.  [default: its own; of another tool's file all ranks joined]",
-    shell_complete=completing(antiphon.fabrics, files=True),
-)
-@output_option
+@command(common="size collective system schedule fabric_ group output")
 def verify(
     fabric: str,
-    algorithm: str | None,
-    collective: str,
-    root: int,
+    algorithm: str | None = None,
+    *,
+    schedule: str | None,
+    collective: str = "all-reduce",
     size: str | None,
+    root: int = 0,
     matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
-    path: str | None,
-    where: str | None,
+    fabric_: str | None = None,
     output: str,
 ) -> None:
     """Prove that a schedule is correct, or print the first counter-example.
@@ -315,36 +251,39 @@ def verify(
         antiphon verify dgx1v multitree --collective all-gather
         antiphon verify mesh:4x4 --schedule tto.json
         antiphon verify multitree.xml --fabric mesh:4x4
+
+    Args:
+        fabric_: With a FILE: the fabric.  [default: its own; of another tool's file all ranks joined]
     """
-    if algorithm is None and path is None and _is_file(fabric):
-        path, fabric = fabric, where or ""
-    elif algorithm is None and path is None and not _is_fabric(fabric):
+    if algorithm is None and schedule is None and _is_file(fabric):
+        schedule, fabric = fabric, fabric_ or ""
+    elif algorithm is None and schedule is None and not _is_fabric(fabric):
         other = "is a folder" if Path(fabric).is_dir() else "is no regular file"
         what = other if Path(fabric).exists() else "there is no such file"
         raise click.UsageError(f"{fabric[:100]}: {what}; give a FILE, or FABRIC with ALGORITHM or --schedule FILE")
-    elif where is not None:
+    elif fabric_ is not None:
         raise click.UsageError("--fabric is for verify FILE")
-    one_of(algorithm, path)
-    if path is not None and is_foreign(path):
+    one_of(algorithm, schedule)
+    if schedule is not None and is_foreign(schedule):
         from antiphon.cli.formats import verified_file
 
         if not fabric and (group, groups) == (None, None):
-            outcome = verified_file(path, None, size)
+            outcome = verified_file(schedule, None, size)
             tell("verify", outcome.document, output, outcome.show)
             if outcome.failure is not None:
                 raise outcome.failure
             return
-        each_group("verify", fabric, group, groups, output, lambda network: verified_file(path, network, size))
+        each_group("verify", fabric, group, groups, output, lambda network: verified_file(schedule, network, size))
         return
-    if path is not None and not fabric:
-        fabric = read_schedule(path, None).fabric
+    if schedule is not None and not fabric:
+        fabric = read_schedule(schedule, None).fabric
 
     def work(network: antiphon.Fabric) -> Outcome:
-        if path is not None:
-            schedule = read_schedule(path, network)
+        if schedule is not None:
+            plan = read_schedule(schedule, network)
         else:
-            schedule = built(network, algorithm or "", collective, size, matrix, system, root)
-        return _verified(network, schedule, system)
+            plan = built(network, algorithm or "", collective, size, matrix, system, root)
+        return _verified(network, plan, system)
 
     each_group("verify", fabric, group, groups, output, work)
 
@@ -396,22 +335,18 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
     return Outcome(document, lambda: open_console().print(text, markup=False))
 
 
-@main.command()
-@FABRIC
-@problem
-@fidelity_option("alpha-beta, packet or flit: how packets go on.")
-@groups_option
-@output_option
+@command(common="size collective system fidelity group groups output")
 def bound(
     fabric: str,
-    collective: str,
-    root: int,
+    *,
+    collective: str = "all-reduce",
     size: str | None,
+    root: int = 0,
     matrix: str | None,
     system: antiphon.System,
-    fidelity: str,
     group: str | None,
     groups: str | None,
+    fidelity: str = "packet",
     output: str,
 ) -> None:
     """Print how fast any schedule could be.
@@ -419,6 +354,9 @@ def bound(
     Examples:
         antiphon bound torus:4x4x4 --bytes 1GiB
         antiphon bound mesh:8x8 --groups rows --collective all-to-all --bytes 1MiB --format csv
+
+    Args:
+        fidelity: How packets go on.
     """
 
     def work(network: antiphon.Fabric) -> Outcome:
@@ -446,24 +384,19 @@ def _print_bound(title: str, lower: Bound) -> None:
     console.print(f"Limit: {limit_text(lower)}", markup=False, soft_wrap=True)
 
 
-@main.command()
-@FABRIC
-@ALGORITHM
-@problem
-@groups_option
-@renamed("--schedule-json", "--out", "path", metavar="OUT.json", help="Also write the schedule.", shell_complete=FILE)
-@output_option
+@command(common="size collective system group out output", former=("--schedule-json", "out"))
 def show(
     fabric: str,
     algorithm: str,
-    collective: str,
-    root: int,
+    *,
+    collective: str = "all-reduce",
     size: str | None,
+    root: int = 0,
     matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
-    path: str | None,
+    out: str | None = None,
     output: str,
 ) -> None:
     """Print the figures of a schedule that need no simulation.
@@ -471,10 +404,13 @@ def show(
     Examples:
         antiphon show mesh:4x4 tto --bytes 1MiB
         antiphon show mesh:4x4 tto --bytes 1MiB --out tto.json
+
+    Args:
+        out: Also write the schedule, OUT.json.
     """
-    one_file("--out", path, groups)
+    one_file("--out", out, groups)
     with ExitStack() as written:
-        file = None if path is None else written.enter_context(written_whole(path, ".json"))
+        file = None if out is None else written.enter_context(written_whole(out, ".json"))
 
         def work(network: antiphon.Fabric) -> Outcome:
             schedule = built(network, algorithm, collective, size, matrix, system, root)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import click
 
 import antiphon
-from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, FILE, algorithm_specs, completing, fidelity_option, problem_on, read_fabric
-from antiphon.cli.output import note, output_option, tell
-from antiphon.collective.configuring import METHODS, STEPS, Method
+from antiphon.cli.declared import command
+from antiphon.cli.options import read_fabric
+from antiphon.cli.output import note, tell
 from antiphon.collective.schedules import read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
@@ -20,51 +20,20 @@ from antiphon.view.terminal.configured import print_configured
 from antiphon.view.terminal.console import progress_bar
 
 
-@main.command()
-@FABRIC
-@click.argument("algorithms", nargs=-1, metavar="[ALGORITHMS]...", shell_complete=completing(algorithm_specs))
-@click.option(
-    "--schedule",
-    "path",
-    metavar="FILE",
-    help="The messages of a schedule from a JSON file instead of algorithms.",
-    shell_complete=FILE,
-)
-@problem_on("aries")
-@fidelity_option("alpha-beta, packet or flit.")
-@click.option(
-    "--method",
-    type=click.Choice(METHODS),
-    help="search, or greedy: segments for the shortest messages first.  [default: search up to 256 ranks]",
-)
-@click.option(
-    "--switch",
-    metavar="TIME",
-    help="Also look for changes of configuration between phases, which take so long, such as 50ns.",
-)
-@click.option(
-    "--steps",
-    default=STEPS,
-    show_default=True,
-    type=click.IntRange(1, 1_000_000),
-    help="Most simulations (a plan of optimal counts as several); it ends before where nothing near is better.",
-)
-@click.option("--out", metavar="OUT.json", help="Also write the configuration.", shell_complete=FILE)
-@output_option
+@command(of=antiphon.configure, without="bytes", system="aries")
 def configure(
     fabric: str,
     algorithms: tuple[str, ...],
-    path: str | None,
-    collective: str,
-    root: int,
+    *,
+    schedule: str | None,
+    collective: str = "all-reduce",
+    root: int = 0,
     size: str | None,
     system: antiphon.System,
-    fidelity: str,
-    method: Method | None,
-    switch: str | None,
-    steps: int,
-    out: str | None,
+    fidelity: str = "packet",
+    out: str | None = None,
     output: str,
+    **given: Any,
 ) -> None:
     """Find the configuration of a fabric that makes an algorithm fastest (docs/configure.md).
 
@@ -75,11 +44,15 @@ def configure(
         antiphon configure aries:4x4 ring multitree --bytes 64KiB --out configuration.json
         antiphon configure aries:4x4 dbtree --bytes 1MiB --switch 50ns
         antiphon configure aries:4x4:ports=own dbtree --bytes 1MiB --json
+
+    Args:
+        schedule: The messages of a schedule from a JSON file instead of algorithms.
+        out: Also write the configuration, OUT.json.
     """
-    if path is not None and algorithms:
+    if schedule is not None and algorithms:
         raise click.UsageError("give either algorithms or --schedule")
     specs = split_specs(algorithms) if algorithms else None
-    schedule = None if path is None else read_schedule(path, read_fabric(fabric), routed=False)
+    own = None if schedule is None else read_schedule(schedule, read_fabric(fabric), routed=False)
     with ExitStack() as written:
         file = None if out is None else written.enter_context(written_whole(out, ".json"))
         with progress_bar() as progress:
@@ -89,12 +62,10 @@ def configure(
                 size,
                 collective=collective,
                 root=root,
-                schedule=schedule,
+                schedule=own,
                 system=system,
                 fidelity=fidelity,
-                method=method,
-                switch=switch,
-                steps=steps,
+                **given,
                 progress=partial(progress, "simulations"),
             )
         if file is not None:

@@ -10,12 +10,23 @@ import click
 
 from antiphon.errors import AntiphonError
 
+ALL = "antiphon.all"
+"""In the context: whether the help shows all options."""
+
 
 def with_options(message: str, command: click.Command) -> str:
     """A message, in which arguments of more than one word are options: ``in_flight`` is ``--in-flight``."""
     options = {each.name: each.opts[0] for each in command.params if isinstance(each, click.Option) and each.name}
     known = [name for name, option in options.items() if "_" in name and option == "--" + name.replace("_", "-")]
     return re.sub(rf"(?<![\w-])({'|'.join(known)})(?!\w)", lambda each: options[each[1]], message) if known else message
+
+
+class Section(click.Option):
+    """An option that the help shows always, if it is ``common``, or else in a ``section`` of ``--help all``."""
+
+    def __init__(self, *names: Any, section: str = "", **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.section, self.common = section, True
 
 
 class Documented(click.Command):
@@ -25,6 +36,7 @@ class Documented(click.Command):
         text, _, examples = inspect.cleandoc(settings.pop("help", None) or "").partition("\nExamples:\n")
         self.examples = [line.strip() for line in examples.splitlines() if line.strip()]
         super().__init__(name, help=text, **settings)
+        self._help_all: click.Option | None = None
 
     def invoke(self, ctx: click.Context) -> Any:
         # Messages name arguments as in Python; here they are options.
@@ -36,6 +48,39 @@ class Documented(click.Command):
                 raise
             raise AntiphonError(message, error.code) from error
 
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        if all(each.common for each in self.params if isinstance(each, Section)):
+            return super().get_help_option(ctx)
+        if self._help_all is None:  # click compares the option with itself
+            self._help_all = click.Option(
+                self.get_help_option_names(ctx),
+                is_flag=False,
+                flag_value="short",
+                is_eager=True,
+                expose_value=False,
+                metavar="[all]",
+                callback=_show_help,
+                help="Show this message, or all options, and exit.",
+            )
+        return self._help_all
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        everything = ctx.meta.get(ALL, False)
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        left_out = 0
+        for option in (each for each in self.get_params(ctx) if isinstance(each, click.Option)):
+            common = not isinstance(option, Section) or option.common
+            record = option.get_help_record(ctx)
+            if record and (common or everything):
+                section = "Options" if common else option.section  # type: ignore[attr-defined]
+                sections.setdefault(section if common or section != "Options" else "More options", []).append(record)
+            left_out += bool(record) and not common and not everything
+        for section, records in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
+        if left_out:
+            formatter.write(f"\n  --help all shows {left_out} more.\n")
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.examples:
             with formatter.section("Examples"):
@@ -43,10 +88,20 @@ class Documented(click.Command):
                     formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
 
 
+def _show_help(context: click.Context, _parameter: click.Parameter, given: str | None) -> None:
+    if given is not None and not context.resilient_parsing:
+        context.meta[ALL] = given == "all"
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
 class DocumentedGroup(Documented, click.Group):
     """A group of such commands."""
 
     command_class = Documented
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        click.Group.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]

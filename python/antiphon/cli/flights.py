@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-import click
-
 import antiphon
-from antiphon.cli.group import main
-from antiphon.cli.options import (
-    FABRIC,
-    FILE,
-    completing,
-    energy_option,
-    fidelity_option,
-    read_fabric,
-    system_option,
-    trace_option,
-)
-from antiphon.cli.output import note, output_option, tell
-from antiphon.collective.flights import ORDERS, read_flights
+from antiphon.cli.declared import command
+from antiphon.cli.options import read_fabric
+from antiphon.cli.output import note, tell
+from antiphon.collective.flights import read_flights
 from antiphon.collective.schedules import named
 from antiphon.files import read_text
 from antiphon.results import rows_of
@@ -30,27 +19,14 @@ LARGEST_FILE = 1 << 24
 """Files of flights are read whole; larger ones are refused."""
 
 
-@main.command()
-@FABRIC
-@click.argument("file", metavar="FILE", shell_complete=FILE)
-@system_option
-@click.option(
-    "--order",
-    default="fifo",
-    show_default=True,
-    help="Who goes first on a link: fifo, lifo (by launch) or priority (lower numbers first).",
-    shell_complete=completing(lambda: list(ORDERS)),
-)
-@fidelity_option("alpha-beta, packet or flit.")
-@energy_option
-@trace_option
-@output_option
+@command(of=antiphon.simulate_flights)
 def flights(
     fabric: str,
     file: str,
+    *,
     system: antiphon.System,
     order: str,
-    fidelity: str,
+    fidelity: str = "packet",
     energy: bool,
     trace: str | None,
     output: str,

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 import antiphon
-from antiphon.cli.collectives import built, one_of, schedule_option
-from antiphon.cli.group import main
+from antiphon.cli.collectives import built, one_of
+from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome
-from antiphon.cli.options import FABRIC, FILE, completing, problem, read_fabric
+from antiphon.cli.options import read_fabric
 from antiphon.cli.output import tell
 from antiphon.collective.chakra import CHAKRA
-from antiphon.collective.formats import consumers, extension
+from antiphon.collective.formats import extension
 from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
 from antiphon.files import check_prefix, written_whole
@@ -24,47 +24,22 @@ from antiphon.topologies import TOPOLOGY_FORMATS
 from antiphon.view.terminal.console import open_console
 
 
-@main.command()
-@FABRIC
-@schedule_option
-@problem
-@click.option(
-    "--group",
-    metavar="RANKS",
-    help="Only these ranks take part: 0,1,8 or 0-3,8-11. They are numbered from 0 in the file.",
-)
-@click.option(
-    "--format",
-    "form",
-    default="msccl",
-    show_default=True,
-    help="The format: msccl, mscclpp, goal or chakra of a schedule; dot or graphml of the fabric alone.",
-    shell_complete=completing(lambda: [*consumers(), CHAKRA, *TOPOLOGY_FORMATS]),
-)
-@click.option(
-    "--consumer",
-    metavar="NAME",
-    help="Who is to read it: of msccl rccl, executor or msccl; the other formats have one.  [default: the first]",
-    shell_complete=completing(lambda: [name for names in consumers().values() for name in names]),
-)
-@click.option(
-    "--out", required=True, metavar="FILE", help="The file to write; of chakra the prefix.", shell_complete=FILE
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
+@command()
 def export(
     fabric: str,
-    algorithm: str | None,
-    collective: str,
-    root: int,
+    algorithm: str | None = None,
+    *,
+    schedule: str | None,
     size: str | None,
+    collective: str = "all-reduce",
+    root: int = 0,
     matrix: str | None,
     system: antiphon.System,
-    path: str | None,
     group: str | None,
-    form: str,
-    consumer: str | None,
+    format_: str = "msccl",
+    consumer: str | None = None,
     out: str,
-    as_json: bool,
+    json_: bool = False,
 ) -> None:
     """Write a schedule, or a fabric, in the format of another tool (docs/formats.md).
 
@@ -77,42 +52,49 @@ def export(
         antiphon export fc:8 halving-doubling --bytes 1MiB --format mscclpp --out plan.json
         antiphon export torus:4x4 tto --bytes 1MiB --format goal --out tto.goal
         antiphon export dgx-h100:2 --format graphml --out dgx.graphml
+
+    Args:
+        group: Only these ranks take part: 0,1,8 or 0-3,8-11. They are numbered from 0 in the file.
+        format_: The format: msccl, mscclpp, goal or chakra of a schedule; dot or graphml of the fabric alone.
+        consumer: Who is to read it: of msccl rccl, executor or msccl; the other formats have one.  [default: the first]
+        out: The file to write; of chakra the prefix.
+        json_: Print JSON (docs/json.md).
     """
-    if form in TOPOLOGY_FORMATS:
-        if algorithm is not None or path is not None:
-            raise click.UsageError(f"--format {form} writes the fabric alone: leave out ALGORITHM and --schedule")
-        _refuse_problem(form)
+    if format_ in TOPOLOGY_FORMATS:
+        if algorithm is not None or schedule is not None:
+            raise click.UsageError(f"--format {format_} writes the fabric alone: leave out ALGORITHM and --schedule")
+        _refuse_problem(format_)
     else:
-        one_of(algorithm, path)
+        one_of(algorithm, schedule)
     network = read_fabric(fabric)
     network = network if group is None else network.group(group)
-    if form in TOPOLOGY_FORMATS:
-        antiphon.export(network, out, format=form, consumer=consumer)
+    if format_ in TOPOLOGY_FORMATS:
+        antiphon.export(network, out, format=format_, consumer=consumer)
         nodes, links = len(network.nodes["name"]), len(network.links["from"])
-        document = {"fabric": network.name, "format": form, "nodes": nodes, "links": links, "file": out}
-        tell("export", document, "json" if as_json else "table", lambda: _print_fabric(document))
+        document = {"fabric": network.name, "format": format_, "nodes": nodes, "links": links, "file": out}
+        tell("export", document, "json" if json_ else "table", lambda: _print_fabric(document))
         return
-    if form == CHAKRA:
+    if format_ == CHAKRA:
         check_prefix(out, "--out")
-        schedule = _schedule(network, algorithm, path, collective, size, matrix, system, root)
-        system_file = json.loads(antiphon.export(schedule, out, format=form, consumer=consumer))
-        document = _of_traces(schedule, out, system_file)
-        tell("export", document, "json" if as_json else "table", lambda: _print_traces(document))
+        plan = _schedule(network, algorithm, schedule, collective, size, matrix, system, root)
+        system_file = json.loads(antiphon.export(plan, out, format=format_, consumer=consumer))
+        document = _of_traces(plan, out, system_file)
+        tell("export", document, "json" if json_ else "table", lambda: _print_traces(document))
         return
     with ExitStack() as written:
-        file = written.enter_context(written_whole(out, extension(form)))
-        schedule = _schedule(network, algorithm, path, collective, size, matrix, system, root)
-        text = antiphon.export(schedule, format=form, consumer=consumer)
+        file = written.enter_context(written_whole(out, extension(format_)))
+        plan = _schedule(network, algorithm, schedule, collective, size, matrix, system, root)
+        text = antiphon.export(plan, format=format_, consumer=consumer)
         file.write(text)
         written.close()  # in its place before anything is printed: the reader may go
-    document = {"fabric": network.name, "algorithm": schedule.algorithm, "file": out}
+    document = {"fabric": network.name, "algorithm": plan.algorithm, "file": out}
     proof = None
-    if form == "goal":  # says nothing of data that could be proven
-        document |= {"format": form, "ranks": schedule.ranks, "messages": text.count(": send ")}
+    if format_ == "goal":  # says nothing of data that could be proven
+        document |= {"format": format_, "ranks": plan.ranks, "messages": text.count(": send ")}
     else:
         proof = antiphon.prove_file(text=text)
         document = proof.to_dict() | document
-    tell("export", document, "json" if as_json else "table", lambda: _print_exported(proof, document))
+    tell("export", document, "json" if json_ else "table", lambda: _print_exported(proof, document))
 
 
 def _schedule(
@@ -153,7 +135,7 @@ def _print_traces(document: dict[str, Any]) -> None:
     console.print(f"ASTRA-sim's system file: {json.dumps(document['system_file'])}", markup=False)
 
 
-def _refuse_problem(form: str) -> None:
+def _refuse_problem(format_: str) -> None:
     """Refuses options that say what is done on a fabric."""
     context = click.get_current_context()
     for name, option in (
@@ -163,7 +145,7 @@ def _refuse_problem(form: str) -> None:
         ("matrix", "--matrix"),
     ):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"--format {form} writes the fabric alone: leave out {option}")
+            raise click.UsageError(f"--format {format_} writes the fabric alone: leave out {option}")
 
 
 def _print_fabric(document: dict[str, Any]) -> None:

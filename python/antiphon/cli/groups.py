@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -15,33 +15,8 @@ from antiphon.cli.output import PROSE, table_of, tell
 from antiphon.errors import AntiphonError
 from antiphon.view.terminal.console import noting_switches, open_console
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 TIMED = ("bound", "compare", "simulate", "tune")
 """Commands whose times would be others if switches reduced."""
-
-
-def groups_option(function: F) -> F:
-    """One group of ranks, or several."""
-    for option in (
-        click.option("--groups", metavar="rows|columns|dimension=K|FILE", help="Each of these groups, by itself."),
-        click.option(
-            "--group",
-            multiple=True,
-            metavar="RANKS",
-            help="Only these ranks take part, others forward: 0,1,8 or 0-3,8-11.",
-            callback=_once,
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def _once(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> str | None:
-    """The only group."""
-    if len(given) > 1:
-        raise click.UsageError("--group is given twice; several groups are for --groups FILE")
-    return given[0] if given else None
 
 
 def chosen(fabric: antiphon.Fabric, group: str | None, groups: str | None) -> list[antiphon.Fabric]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import click
 from click.shell_completion import get_completion_class
@@ -14,17 +14,16 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import antiphon
+from antiphon.cli.declared import command
 from antiphon.cli.group import main
-from antiphon.cli.options import completing
-from antiphon.cli.output import output_option, tell
+from antiphon.cli.output import tell
 from antiphon.platforms import read_endpoint, read_system
 from antiphon.view.terminal.console import is_markdown, open_console
 from antiphon.view.terminal.lists import option_text, print_list
 
 
-@main.command()
-@output_option
-def fabrics(output: str) -> None:
+@command()
+def fabrics(*, output: str) -> None:
     """List the kinds of fabrics, each with an example of a specification.
 
     Examples:
@@ -34,12 +33,8 @@ def fabrics(output: str) -> None:
     tell("fabrics", {"fabrics": rows}, output, partial(print_list, rows), "fabrics")
 
 
-@main.command()
-@click.argument(
-    "name", required=False, shell_complete=completing(lambda: [each.name for each in antiphon.algorithms()])
-)
-@output_option
-def algorithms(name: str | None, output: str) -> None:
+@command()
+def algorithms(name: str | None = None, *, output: str) -> None:
     """List the algorithms and their options, or those of one.
 
     Examples:
@@ -82,10 +77,8 @@ def _print_algorithms(known: Sequence[antiphon.Entry]) -> None:
         console.print(f"Source: {each.source}", style="dim")
 
 
-@main.command()
-@click.argument("name", required=False, shell_complete=completing(antiphon.systems, files=True))
-@output_option
-def systems(name: str | None, output: str) -> None:
+@command()
+def systems(name: str | None = None, *, output: str) -> None:
     """List the system presets, or the parameters of one, which --set replaces.
 
     NAME may be a FILE of your own, .toml or .json.
@@ -116,10 +109,8 @@ def systems(name: str | None, output: str) -> None:
     tell("systems", {"systems": rows, "settings": settings}, output, show, settings if name else rows)
 
 
-@main.command()
-@click.argument("name", required=False, shell_complete=completing(antiphon.endpoints, files=True))
-@output_option
-def endpoints(name: str | None, output: str) -> None:
+@command()
+def endpoints(name: str | None = None, *, output: str) -> None:
     """List what can stand between a rank's memory and its links, or the options of one.
 
     NAME may have options, or be a FILE of antiphon calibrate.
@@ -169,9 +160,8 @@ def _print_options(endpoint: antiphon.Entry) -> None:
     open_console().print(table)
 
 
-@main.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
+@command()
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     """Print the completion script of a shell.
 
     It completes commands, options, names and files. Bash reads it from

@@ -9,100 +9,30 @@ from typing import Any
 import click
 
 import antiphon
-from antiphon.cli.group import main
-from antiphon.cli.groups import Outcome, each_group, groups_option
-from antiphon.cli.options import FABRIC, F, Sectioned, SectionedOption, completing, energy_option, system_option
-from antiphon.cli.output import output_option
+from antiphon.cli.declared import command
+from antiphon.cli.groups import Outcome, each_group
 from antiphon.errors import AntiphonError
 from antiphon.network.saturation import Saturation
-from antiphon.parallel import MOST_JOBS, in_parallel
+from antiphon.parallel import in_parallel
 from antiphon.view.terminal.console import open_console, progress_bar
 
 
-def network_options(function: F) -> F:
-    """The parameters of ``antiphon.noc`` that stay the same over all rates."""
-    for section, name, default, meaning in reversed(NETWORK_OPTIONS):
-        option = click.option(
-            "--" + name.replace("_", "-"),
-            cls=SectionedOption,
-            section=section,
-            default=default,
-            show_default=default is not None,
-            type=str if isinstance(default, str) or name == "routing" else int,
-            help=meaning,
-        )
-        function = option(function)
-    return function
-
-
-def _default(parameter: antiphon.Parameter) -> str | int:
-    """Its default as an option's: what may be infinite is text."""
-    return int(parameter.default) if parameter.kind == "count" and not parameter.choices else parameter.default
-
-
-def _help(parameter: antiphon.Parameter) -> str:
-    """What it is, and what there is to choose from."""
-    return f"{parameter.meaning[:-1]} ({parameter.values})." if parameter.kind == "choice" else parameter.meaning
-
-
-NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
-    ("Traffic", "packet_flits", 1, "Flits of every packet."),
-    ("Traffic", "seed", 1, "Seed of all random numbers."),
-    ("Network", "routing", None, "xy, yx or minimal.  [default: xy on grids, else minimal]"),
-    ("Network", "link_cycles", 1, "Cycles a link takes for one flit."),
-    ("Network", "latency_cycles", 0, "Cycles a flit travels after that."),
-    *(("Routers", each.key, _default(each), _help(each)) for each in antiphon.router_parameters()),
-    ("Measurement", "warm_up_cycles", None, "Cycles before measuring.  [default: until latencies settle]"),
-    ("Measurement", "cycles", None, "Cycles measured.  [default: until the mean is known well]"),
+@command(
+    of=antiphon.noc,
+    common="rate traffic saturation packet_flits vcs vc_depth routing energy system output",
+    titles={"packet_flits": "Network", "vcs": "Routers", "jobs": "Running"},
 )
-"""Section, name, default and meaning of the parameters of ``antiphon.noc`` but traffic and rate."""
-
-
-@main.command(cls=Sectioned)
-@FABRIC
-@click.option(
-    "--traffic",
-    cls=SectionedOption,
-    section="Traffic",
-    default="uniform",
-    show_default=True,
-    help=f"Who sends to whom: {', '.join(antiphon.traffic_patterns())}[:rank=N,share=X].",
-    shell_complete=completing(antiphon.traffic_patterns),
-)
-@click.option(
-    "--rate",
-    "rates",
-    cls=SectionedOption,
-    section="Traffic",
-    multiple=True,
-    metavar="X[,Y,...]",
-    help="Flits offered per rank and cycle; several give a table. Repeatable.  [default: 0.1]",
-)
-@click.option(
-    "--saturation",
-    cls=SectionedOption,
-    section="Traffic",
-    is_flag=True,
-    help="Find the largest stable rate instead, to 1 %.",
-)
-@network_options
-@energy_option
-@system_option
-@groups_option
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, MOST_JOBS),
-    help="Rates at a time, and cores of one alone.  [default: as many as cores]",
-)
-@output_option
 def noc(
     fabric: str,
+    *,
+    rate: tuple[str, ...] = (),
     traffic: str,
-    rates: tuple[str, ...],
-    saturation: bool,
+    saturation: bool = False,
     group: str | None,
     groups: str | None,
     jobs: int | None,
+    system: antiphon.System,
+    energy: bool,
     output: str,
     **parameters: Any,
 ) -> None:
@@ -114,8 +44,14 @@ def noc(
         antiphon noc mesh:4x4 --rate 0.1,0.2,0.3
         antiphon noc ring:4 --traffic neighbor --saturation --vcs 2
         antiphon noc mesh:4x4 --rate 0.1,0.3 --energy --set energy_link_pj_per_bit=0.5
+
+    Args:
+        rate: Flits offered per rank and cycle; several give a table. Repeatable.  [default: 0.1]
+        saturation: Find the largest stable rate instead, to 1 %.
+        jobs: Rates at a time, and cores of one alone.  [default: as many as cores]
     """
-    if saturation and rates:
+    parameters |= {"system": system, "energy": energy}
+    if saturation and rate:
         raise click.UsageError("give either --rate or --saturation")
 
     def work(network: antiphon.Fabric) -> Outcome:
@@ -128,12 +64,12 @@ def noc(
                 document |= {"unstable_rate": found.unstable_rate, "runs": [found.stable.to_dict()]}
                 return Outcome(document, partial(_print_saturation, found))
 
-            each = _rates(rates or ("0.1",))
+            each = _rates(rate or ("0.1",))
             cores = jobs if len(each) == 1 else 1
 
-            def run(rate: float) -> antiphon.NocResult:
-                told = partial(progress, f"rate {rate:g}")
-                return antiphon.noc(network, traffic, rate, progress=told, jobs=cores, **parameters)
+            def run(one: float) -> antiphon.NocResult:
+                told = partial(progress, f"rate {one:g}")
+                return antiphon.noc(network, traffic, one, progress=told, jobs=cores, **parameters)
 
             runs = in_parallel(run, each, jobs)
         document |= {"unstable_rate": None, "runs": [run.to_dict() for run in runs]}

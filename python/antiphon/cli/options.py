@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
 import antiphon
-from antiphon.cli.documented import Documented
+from antiphon.cli.documented import Section
 from antiphon.collective.specs import known_names
 from antiphon.errors import AntiphonError, harmless
 from antiphon.parallel import MOST_JOBS
 from antiphon.platforms import parameter_names, read_endpoint, read_system
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def completing(
@@ -43,56 +41,44 @@ def algorithm_specs() -> list[str]:
     return [*known_names(), *names]
 
 
+def endpoint_specs() -> list[str]:
+    """Names of endpoints, and their options behind them."""
+    names = [f"{known}:{option.key}=" for known in antiphon.endpoints() for option in known.options]
+    return [*antiphon.endpoints(), *names]
+
+
 FABRICS = completing(antiphon.fabrics, files=True)
-FABRIC = click.argument("fabric", shell_complete=FABRICS)
-ALGORITHM = click.argument("algorithm", shell_complete=completing(algorithm_specs))
-
-
-COLLECTIVE = click.option(
-    "--collective",
-    default="all-reduce",
-    show_default=True,
-    help="What to compute.",
-    shell_complete=completing(antiphon.collectives),
-)
-ROOT = click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank.")
-ALGORITHMS = click.option(
-    "--algorithms",
-    multiple=True,
-    metavar="A,B,...",
-    help="Default: all that are known. Repeatable.",
-    shell_complete=completing(algorithm_specs, several=True),
-)
-
-
-class Renamed(click.Option):
-    """An option that had another name, which still works, with a hint, until the next release."""
-
-    def __init__(self, *names: Any, former: str, **settings: Any) -> None:
-        super().__init__(*names, **settings)
-        self.former = former
-
-    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, click.core.ParameterSource]:
-        if self.name not in opts and FORMER in opts:
-            click.echo(
-                f"hint: {self.former} is called {self.opts[0]} now; the old name works until the next release", err=True
-            )
-            return opts[FORMER], click.core.ParameterSource.COMMANDLINE
-        return super().consume_value(ctx, opts)
-
-
-FORMER = "former"
-"""What is parsed of a former name."""
-
-
-def renamed(former: str, *names: str, **settings: Any) -> Callable[[F], F]:
-    """An option that was called ``former``."""
-
-    def decorate(function: F) -> F:
-        hidden = click.option(former, FORMER, hidden=True, expose_value=False)(function)
-        return click.option(*names, cls=Renamed, former=former, **settings)(hidden)
-
-    return decorate
+COMPLETIONS = {
+    "fabric": FABRICS,
+    "fabrics": FABRICS,
+    "where": FABRICS,
+    "algorithm": completing(algorithm_specs),
+    "algorithms": completing(algorithm_specs, several=True),
+    "against": completing(algorithm_specs, several=True),
+    "exchange": completing(algorithm_specs),
+    "against_endpoints": completing(endpoint_specs, several=True),
+    "model": completing(antiphon.workloads, several=True, files=True),
+    "topology": completing(antiphon.rails_topologies),
+    "traffic": completing(antiphon.traffic_patterns),
+    "scheduler": completing(antiphon.rails_schedulers),
+    "compute": completing(antiphon.compute_models),
+    **dict.fromkeys(("file", "out", "report", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE),
+}
+"""What shells complete arguments and options from, by their names."""
+METAVARS = {
+    "against": "A,B,...",
+    "against_endpoints": "A,B,...",
+    "chakra": "PREFIX",
+    "link_rate": "RATE",
+    "timeout_s": "SECONDS",
+    "switch": "TIME",
+    "placement": "RANKS",
+    "rate": "X[,Y,...]",
+    "traffic": "|".join(antiphon.traffic_patterns()),
+    "file": "FILE",
+    "fabrics": "FABRIC...",
+}
+"""How values are written, by the names of what takes them."""
 
 
 def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
@@ -121,37 +107,8 @@ def _is_rails(text: str) -> bool:
     return True
 
 
-class Share(click.types.FloatParamType):
-    """A share of something, as a number; what takes it knows its range."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"'{value:.40}' is no number; give a share such as 0.95", param, ctx)
-
-
-JOBS = click.option("--jobs", type=click.IntRange(1, MOST_JOBS), help="Runs at a time.  [default: as many as cores]")
-
-
-def fidelity_option(text: str) -> Callable[[F], F]:
-    names = completing(antiphon.fidelities)
-    return click.option("--fidelity", default="packet", show_default=True, help=text, shell_complete=names)
-
-
 SECONDS = {"": 1, "s": 1, "ms": 0.001, "min": 60, "h": 3600}
 """Units of a time limit."""
-
-
-def time_limit_option(what: str) -> Callable[[F], F]:
-    """``--time-limit``, as the argument ``time_limit_s``."""
-    return click.option(
-        "--time-limit",
-        "time_limit_s",
-        metavar="TIME",
-        callback=lambda _context, _parameter, given: _seconds(given),
-        help=f"{what}: 90, 90s, 5min or 2h.  [default: none]",
-    )
 
 
 def _seconds(text: str | None) -> float | None:
@@ -163,71 +120,6 @@ def _seconds(text: str | None) -> float | None:
         what = f"--time-limit is '{text[:40]}', not a time above 0; write for example 90s, 5min or 2h"
         raise AntiphonError(what, "bad-size")
     return float(found[1]) * SECONDS[found[2]]
-
-
-def endpoint_specs() -> list[str]:
-    """Names of endpoints, and their options behind them."""
-    names = [f"{known}:{option.key}=" for known in antiphon.endpoints() for option in known.options]
-    return [*antiphon.endpoints(), *names]
-
-
-ENDPOINT_OF_SYSTEM = click.option(
-    "--endpoint",
-    is_eager=True,
-    expose_value=False,
-    callback=lambda context, _parameter, given: context.meta.update(endpoint=given),
-    metavar="NAME[:KEY=VALUE,...]|FILE",
-    help="What stands between memory and links where a run is timed: system, ideal, npu, ace, a preset "
-    "(docs/endpoints.md), or a file of antiphon calibrate.  [default: system]",
-    shell_complete=completing(endpoint_specs, files=True),
-)
-"""Replaces the system's."""
-
-
-def platform_option(default: str) -> Callable[[F], F]:
-    """The platform: a preset or a file, and parameters that replace its own."""
-
-    def given(function: F) -> F:
-        for option in (
-            ENDPOINT_OF_SYSTEM,
-            click.option(
-                "--set",
-                "settings",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="Replace a parameter of the system (antiphon systems NAME), such as link_rate=50GB/s. Repeatable.",
-                is_eager=True,
-                expose_value=False,
-                callback=lambda context, _parameter, given: context.meta.update(settings=given),
-                shell_complete=completing(lambda: [f"{name}=" for name in parameter_names()]),
-            ),
-            click.option(
-                "--system",
-                default=default,
-                show_default=True,
-                metavar="NAME|FILE",
-                help="Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
-                callback=lambda context, _parameter, name: _read_system(
-                    name, context.meta["settings"], context.meta["endpoint"]
-                ),
-                shell_complete=completing(antiphon.systems, files=True),
-            ),
-        ):
-            function = option(function)
-        return function
-
-    return given
-
-
-system_option = platform_option("generic")
-"""The platform of most commands."""
-energy_option = click.option("--energy", is_flag=True, help="Also energy and power (docs/energy.md).")
-trace_option = click.option(
-    "--trace",
-    metavar="OUT.json",
-    help="Also write what each link and rank did when, for Perfetto or chrome://tracing (docs/formats.md).",
-    shell_complete=FILE,
-)
 
 
 def _read_system(spec: str, settings: Sequence[str], endpoint: str | None) -> antiphon.System:
@@ -244,53 +136,154 @@ def _read_system(spec: str, settings: Sequence[str], endpoint: str | None) -> an
     return system if endpoint is None else system.with_(endpoint=read_endpoint(endpoint))
 
 
-MATRIX = click.option(
-    "--matrix",
-    metavar="FILE.csv",
-    help="For all-to-all, instead of --bytes: a line for each rank, with its bytes for every rank (docs/cli.md).",
-    shell_complete=FILE,
-)
-"""What every rank has for every other one."""
+def _once(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> str | None:
+    """The only group."""
+    if len(given) > 1:
+        raise click.UsageError("--group is given twice; several groups are for --groups FILE")
+    return given[0] if given else None
 
 
-def problem_on(system: str) -> Callable[[F], F]:
-    """The options that say what is to be done, and on what, with a default platform."""
-
-    def given(function: F) -> F:
-        for option in (
-            platform_option(system),
-            click.option("--bytes", "size", help="Full buffer size.  [default: 64MiB]"),
-            ROOT,
-            COLLECTIVE,
-        ):
-            function = option(function)
-        return function
-
-    return given
+def kept(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Keeps what is given for the option that needs it."""
+    return lambda context, _parameter, given: context.meta.update({key: given})
 
 
-def problem(function: F) -> F:
-    """The options of most commands for one collective."""
-    return problem_on("generic")(MATRIX(function))
+def _platform(context: click.Context, _parameter: click.Parameter, name: str) -> antiphon.System:
+    return _read_system(name, context.meta["settings"], context.meta["endpoint"])
 
 
-class Sectioned(Documented):
-    """Lists its options in the sections they name."""
+class Shared(NamedTuple):
+    """An option that several commands take: what the help says, in which section, other names, settings of click, and
+    what holds if it has no default, in words."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        for option in sorted(options, key=lambda option: not isinstance(option, SectionedOption)):
-            if record := option.get_help_record(ctx):
-                sections.setdefault(getattr(option, "section", "Options"), []).append(record)
-        for section, records in sections.items():
-            with formatter.section(section):
-                formatter.write_dl(records)
+    help: str
+    section: str = ""
+    names: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = {}
+    unless: str = ""
+
+    def option(self, key: str, default: Any = None, help: str = "") -> Section:
+        """The option for an argument ``key``; ``help`` replaces what it says."""
+        shown = {} if default is None else {"default": default, "show_default": True}
+        unless = f"  [default: {self.unless}]" if self.unless and default is None else ""
+        names = self.names or ("--" + key.replace("_", "-"),)
+        return Section(
+            [*names, key], section=self.section, help=(help or self.help) + unless, **{**shown, **self.settings}
+        )
 
 
-class SectionedOption(click.Option):
-    """An option of a section of the help."""
-
-    def __init__(self, *names: Any, section: str, **extra: Any) -> None:
-        super().__init__(*names, **extra)
-        self.section = section
+SHARED: dict[str, list[tuple[str, Shared]]] = {
+    key: [(key, option)]
+    for key, option in {
+        "collective": Shared(
+            "What to compute.", "Collective", (), {"shell_complete": completing(antiphon.collectives)}
+        ),
+        "size": Shared("Full buffer size.", "Collective", ("--bytes",), unless="64MiB"),
+        "root": Shared("Root rank.", "Collective", (), {"type": click.IntRange(0, 2**32 - 1)}),
+        "matrix": Shared(
+            "For all-to-all, instead of --bytes: a line for each rank, with its bytes for every rank (docs/cli.md).",
+            "Collective",
+            (),
+            {"metavar": "FILE.csv", "shell_complete": FILE},
+        ),
+        "fidelity": Shared(
+            "In how much detail.",
+            "Time",
+            (),
+            {"metavar": "|".join(antiphon.fidelities()), "shell_complete": completing(antiphon.fidelities)},
+        ),
+        "algorithms": Shared(
+            "Default: all that are known. Repeatable.",
+            "Algorithms",
+            (),
+            {"multiple": True, "metavar": "A,B,...", "shell_complete": completing(algorithm_specs, several=True)},
+        ),
+        "schedule": Shared(
+            "A schedule from a file instead of ALGORITHM: JSON, or of another tool (docs/formats.md).",
+            "Algorithms",
+            (),
+            {"metavar": "FILE", "shell_complete": FILE},
+        ),
+        "schedules": Shared(
+            "Also a schedule from a file, JSON or of another tool (docs/formats.md); it says what all do. Repeatable.",
+            "Algorithms",
+            ("--schedule",),
+            {"multiple": True, "metavar": "FILE", "shell_complete": FILE},
+        ),
+        "group": Shared(
+            "Only these ranks take part, others forward: 0,1,8 or 0-3,8-11.",
+            "Ranks",
+            (),
+            {"multiple": True, "metavar": "RANKS", "callback": _once},
+        ),
+        "groups": Shared("Each of these groups, by itself.", "Ranks", (), {"metavar": "rows|columns|dimension=K|FILE"}),
+        "energy": Shared("Also energy and power (docs/energy.md).", "Time", (), {"is_flag": True}),
+        "trace": Shared(
+            "Also write what each link and rank did when, for Perfetto or chrome://tracing (docs/formats.md).",
+            "Output",
+            (),
+            {"metavar": "OUT.json", "shell_complete": FILE},
+        ),
+        "report": Shared(
+            "Also write a self-contained HTML page.", "Output", (), {"metavar": "OUT.html", "shell_complete": FILE}
+        ),
+        "jobs": Shared(
+            "Runs at a time.  [default: as many as cores]", "Running", (), {"type": click.IntRange(1, MOST_JOBS)}
+        ),
+        "time_limit_s": Shared(
+            "",
+            "Running",
+            ("--time-limit",),
+            {"metavar": "TIME", "callback": lambda _context, _parameter, given: _seconds(given)},
+            "none",
+        ),
+    }.items()
+}
+"""Options that several commands take, by the names of their arguments."""
+SHARED["system"] = [
+    (
+        "system",
+        Shared(
+            "Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
+            "System",
+            (),
+            {
+                "metavar": "NAME|FILE",
+                "callback": _platform,
+                "shell_complete": completing(antiphon.systems, files=True),
+            },
+        ),
+    ),
+    (
+        "settings",
+        Shared(
+            "Replace a parameter of the system (antiphon systems NAME), such as link_rate=50GB/s. Repeatable.",
+            "System",
+            ("--set",),
+            {
+                "multiple": True,
+                "metavar": "KEY=VALUE",
+                "is_eager": True,
+                "expose_value": False,
+                "callback": kept("settings"),
+                "shell_complete": completing(lambda: [f"{name}=" for name in parameter_names()]),
+            },
+        ),
+    ),
+    (
+        "endpoint",
+        Shared(
+            "What stands between memory and links where a run is timed: system, ideal, npu, ace, a preset "
+            "(docs/endpoints.md), or a file of antiphon calibrate.  [default: system]",
+            "System",
+            (),
+            {
+                "is_eager": True,
+                "expose_value": False,
+                "callback": kept("endpoint"),
+                "metavar": "NAME[:KEY=VALUE,...]|FILE",
+                "shell_complete": completing(endpoint_specs, files=True),
+            },
+        ),
+    ),
+]

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from antiphon.cli.options import F
+from antiphon.cli.options import SHARED, Shared, kept
 from antiphon.flat import Row, flat, write_csv
 from antiphon.view.terminal.console import in_markdown, open_console, print_json
 
@@ -19,31 +19,6 @@ PROSE = ("table", "markdown")
 _JSON = "antiphon.json"
 
 
-def output_option(function: F) -> F:
-    """The form of the output, as the argument ``output``."""
-    for option in (
-        click.option(
-            "--json",
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=lambda context, _parameter, given: context.meta.update({_JSON: given}),
-            help="The same as --format json.",
-        ),
-        click.option(
-            "--format",
-            "output",
-            type=click.Choice(FORMATS),
-            default="table",
-            show_default=True,
-            callback=_chosen,
-            help="For people, programs (docs/json.md), spreadsheets, pages.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
 def _chosen(context: click.Context, parameter: click.Parameter, output: str) -> str:
     if not context.meta[_JSON]:
         return output
@@ -51,6 +26,29 @@ def _chosen(context: click.Context, parameter: click.Parameter, output: str) -> 
     if given and output != "json":
         raise click.UsageError("give either --json or --format")
     return "json"
+
+
+SHARED["output"] = [
+    (
+        "output",
+        Shared(
+            "For people, programs (docs/json.md), spreadsheets, pages.",
+            "Output",
+            ("--format",),
+            {"type": click.Choice(FORMATS), "default": "table", "show_default": True, "callback": _chosen},
+        ),
+    ),
+    (
+        "as_json",
+        Shared(
+            "The same as --format json.",
+            "Output",
+            ("--json",),
+            {"is_flag": True, "is_eager": True, "expose_value": False, "callback": kept(_JSON)},
+        ),
+    ),
+]
+"""The form of the output."""
 
 
 def tell(

@@ -6,9 +6,8 @@ from functools import partial
 
 import click
 
-from antiphon.cli.group import main
-from antiphon.cli.options import JOBS, completing, renamed
-from antiphon.cli.output import output_option, tell
+from antiphon.cli.declared import command
+from antiphon.cli.output import tell
 from antiphon.errors import AntiphonError
 from antiphon.repro.terminal import print_reproduction
 from antiphon.view.terminal.console import progress_bar
@@ -21,16 +20,16 @@ def _targets() -> list[str]:
     return [target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{f.name}" for f in paper.figures))]
 
 
-@main.command("reproduce")
-@click.argument("paper", shell_complete=completing(_targets))
-@click.argument("figures", nargs=-1, metavar="[FIGURE]...")
-@renamed("--out", "--store", metavar="DIR", help="Folder of runs, report, tables and plots.  [required]")
-@click.option("--list", "listed", is_flag=True, help="Only list the figures.")
-@click.option("--quick", is_flag=True, help="A few points of every figure; no claims.")
-@JOBS
-@output_option
+@command(name="reproduce", former=("--out", "store"))
 def reproduce_command(
-    paper: str, figures: tuple[str, ...], store: str | None, listed: bool, quick: bool, jobs: int | None, output: str
+    paper: str,
+    figures: tuple[str, ...] = (),
+    *,
+    store: str | None = None,
+    list_: bool = False,
+    quick: bool = False,
+    jobs: int | None,
+    output: str,
 ) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
@@ -41,12 +40,17 @@ def reproduce_command(
         antiphon reproduce tto --list
         antiphon reproduce tto/fig14 --store out
         antiphon reproduce themis/fig5 --quick --store out --format csv
+
+    Args:
+        store: Folder of runs, report, tables and plots.  [required]
+        list_: Only list the figures.
+        quick: A few points of every figure; no claims.
     """
     from antiphon.papers import PAPERS, reproduce
     from antiphon.repro.reproduction import choose
 
     chosen, wanted = choose(PAPERS, paper, figures)
-    if listed:
+    if list_:
         rows = [{"name": figure.name, "title": chosen.data.figures[figure.name]["title"]} for figure in wanted]
         tell("reproduce", {"paper": chosen.name, "figures": rows}, output, partial(print_list, rows), rows)
         return

@@ -8,36 +8,24 @@ from functools import partial
 import click
 
 import antiphon
-from antiphon.cli.group import main
-from antiphon.cli.options import FILE, completing, read_fabric, system_option
-from antiphon.cli.output import note, output_option, tell
+from antiphon.cli.declared import command
+from antiphon.cli.options import read_fabric
+from antiphon.cli.output import note, tell
 from antiphon.collective.schedules import read_schedule
 from antiphon.files import written_whole
 from antiphon.view.terminal.console import noting_switches, progress_bar
 from antiphon.view.terminal.replanned import print_replanned
 
 
-@main.command()
-@click.argument("schedule", metavar="SCHEDULE.json", shell_complete=FILE)
-@click.option(
-    "--fabric",
-    required=True,
-    help="The intact fabric that the schedule is for.",
-    shell_complete=completing(antiphon.fabrics, files=True),
-)
-@click.option(
-    "--fail",
-    "failures",
-    required=True,
-    multiple=True,
-    metavar="A-B|A>B|NODE",
-    help="What has failed: links between nodes (numbers or names), those one way, or a node; several with commas.",
-)
-@system_option
-@click.option("--out", metavar="OUT.json", help="Also write the schedule.", shell_complete=FILE)
-@output_option
+@command()
 def replan(
-    schedule: str, fabric: str, failures: tuple[str, ...], system: antiphon.System, out: str | None, output: str
+    schedule: str,
+    *,
+    fabric: str,
+    fail: tuple[str, ...] = (),
+    system: antiphon.System,
+    out: str | None = None,
+    output: str,
 ) -> None:
     """Plan again after a failure, from a schedule for the intact fabric (docs/optimal.md).
 
@@ -48,13 +36,21 @@ def replan(
         antiphon replan before.json --fabric dgx-a100:2 --fail 0-17
         antiphon replan before.json --fabric dgx-h100:2 --fail rail0,gpu0.1-rail1
         antiphon replan before.json --fabric mesh:8x8 --fail 3-4 --system ideal --out after.json
+
+    Args:
+        fabric: The intact fabric that the schedule is for.
+        fail: What has failed: links between nodes (numbers or names), A-B or one way A>B, or a node; several with
+            commas. Repeatable.
+        out: Also write the schedule, OUT.json.
     """
+    if not fail:
+        raise click.UsageError("Missing option '--fail'.")
     network = read_fabric(fabric)
     before = read_schedule(schedule, network)
     with ExitStack() as written:
         file = None if out is None else written.enter_context(written_whole(out, ".json"))
         with progress_bar() as progress:
-            found = antiphon.replan(before, network, failures, system=system, progress=partial(progress, "planning"))
+            found = antiphon.replan(before, network, fail, system=system, progress=partial(progress, "planning"))
         if file is not None:
             file.write(found.schedule.to_json())
             written.close()  # in its place before anything is printed: the reader may go

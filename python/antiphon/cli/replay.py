@@ -3,72 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import get_args
-
-import click
+from typing import Any
 
 import antiphon
-from antiphon.cli.group import main
-from antiphon.cli.options import (
-    ALGORITHM,
-    FABRIC,
-    FILE,
-    algorithm_specs,
-    completing,
-    fidelity_option,
-    read_fabric,
-    system_option,
-)
-from antiphon.cli.output import output_option, tell
-from antiphon.names import Order
+from antiphon.cli.declared import command
+from antiphon.cli.options import read_fabric
+from antiphon.cli.output import tell
 from antiphon.results import rows_of
 from antiphon.view.terminal.console import noting_switches, progress_bar
 from antiphon.view.terminal.replay import print_replay
 
 
-@main.command()
-@click.argument("trace", metavar="TRACE", shell_complete=FILE)
-@FABRIC
-@ALGORITHM
-@system_option
-@click.option(
-    "--exchange",
-    default="direct",
-    show_default=True,
-    help="Algorithm of collectives that ALGORITHM does not do.",
-    shell_complete=completing(algorithm_specs),
-)
-@click.option(
-    "--compute",
-    help="roofline[:KEY=VALUE,...]: times nodes that say operations and no duration.  [default: the system's]",
-    shell_complete=completing(lambda: ["roofline"]),
-)
-@click.option(
-    "--comm-groups",
-    metavar="FILE.json",
-    help='Ranks of each group, {"1": [0, 1]}.  [default: as the traces list them, else those that name it]',
-    shell_complete=FILE,
-)
-@click.option(
-    "--order",
-    default="priority",
-    show_default=True,
-    help="Which exchange goes first: priority (comm_priority), fifo or lifo.",
-    shell_complete=completing(lambda: list(get_args(Order))),
-)
-@fidelity_option("alpha-beta, packet or flit.")
-@output_option
+@command(of=antiphon.replay, without="groups")
 def replay(
     trace: str,
     fabric: str,
     algorithm: str,
+    *,
     system: antiphon.System,
-    exchange: str,
-    compute: str | None,
-    comm_groups: str | None,
-    order: str,
-    fidelity: str,
+    comm_groups: str | None = None,
+    fidelity: str = "packet",
     output: str,
+    **given: Any,
 ) -> None:
     """Time traces of all ranks, Chakra's or PyTorch's, on a fabric (docs/formats.md).
 
@@ -78,6 +34,10 @@ def replay(
     Examples:
         antiphon replay resnet50 torus:4x4 ring-bi
         antiphon replay resnet50 mesh:4x4 multitree --system tto --fidelity alpha-beta --format csv
+
+    Args:
+        comm_groups: Ranks of each group, FILE.json: {"1": [0, 1]}.  [default: as the traces list them, else those
+            that name it]
     """
     network = read_fabric(fabric)
     with progress_bar() as progress:
@@ -86,10 +46,8 @@ def replay(
             network,
             algorithm,
             system,
-            exchange=exchange,
-            compute=compute,
             groups=comm_groups,
-            order=order,
+            **given,
             fidelity=fidelity,
             progress=progress,
         )

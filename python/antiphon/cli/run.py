@@ -5,81 +5,37 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from typing import Any
 
 import click
 
 import antiphon
-from antiphon.cli.collectives import one_of, schedule_option
-from antiphon.cli.group import main
-from antiphon.cli.groups import Outcome, each_group, groups_option
-from antiphon.cli.options import COLLECTIVE, FABRIC, FILE, MATRIX, ROOT, completing
-from antiphon.cli.output import note, output_option
+from antiphon.cli.collectives import one_of
+from antiphon.cli.declared import command
+from antiphon.cli.groups import Outcome, each_group
+from antiphon.cli.output import note
 from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
-from antiphon.execution.measuring import TRANSPORTS
 from antiphon.execution.mpi import in_job, job_rank
-from antiphon.execution.numbers import ELEMENTS
 from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.measured import print_measurement
 
 
-@main.command()
-@FABRIC
-@schedule_option
-@COLLECTIVE
-@ROOT
-@click.option("--bytes", "size", help="Full buffer size, or several: A,B or A..B, doubling.  [default: 64MiB]")
-@MATRIX
-@groups_option
-@click.option(
-    "--element",
-    default="float32",
-    show_default=True,
-    help=f"Type of the numbers: {', '.join(ELEMENTS)}.",
-    shell_complete=completing(lambda: list(ELEMENTS)),
-)
-@click.option(
-    "--transport",
-    default="mpi",
-    show_default=True,
-    help="What carries messages: mpi, between processes; threads, in one.",
-    shell_complete=completing(lambda: list(TRANSPORTS)),
-)
-@click.option("--warmup", default=1, show_default=True, type=click.IntRange(0), help="Runs before the timed ones.")
-@click.option("--iterations", default=5, show_default=True, type=click.IntRange(1), help="Timed runs.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    default=8.0,
-    show_default=True,
-    type=float,
-    metavar="SECONDS",
-    help="A rank to which nothing happens for so long gives up.",
-)
-@click.option(
-    "--calibration",
-    metavar="FILE.json",
-    help="Also predict the times, by what antiphon calibrate --out wrote.",
-    shell_complete=FILE,
-)
-@output_option
+@command(of=antiphon.measure, without="sizes")
 def run(
     fabric: str,
-    algorithm: str | None,
-    path: str | None,
-    collective: str,
-    root: int,
+    algorithm: str | None = None,
+    *,
+    schedule: str | None,
+    collective: str = "all-reduce",
+    root: int = 0,
     size: str | None,
     matrix: str | None,
     group: str | None,
     groups: str | None,
-    element: str,
     transport: str,
-    warmup: int,
-    iterations: int,
-    timeout_s: float,
-    calibration: str | None,
     output: str,
+    **given: Any,
 ) -> None:
     """Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md).
 
@@ -89,13 +45,16 @@ def run(
         antiphon run mesh:2x2 ring --bytes 64KiB --transport threads
         antiphon run mesh:3x3 tto --bytes 4KiB..1MiB --element bfloat16
         antiphon run ring:4 --schedule ring.json --transport threads --json
+
+    Args:
+        size: Full buffer size, or several: A,B or A..B, doubling.  [default: 64MiB]
     """
-    one_of(algorithm, path)
+    one_of(algorithm, schedule)
     if size is not None and matrix is not None:
         raise click.UsageError("give either --bytes or --matrix")
 
     def work(network: antiphon.Fabric) -> Outcome:
-        what = read_schedule(path, network, size) if path is not None else algorithm or ""
+        what = read_schedule(schedule, network, size) if schedule is not None else algorithm or ""
         with progress_bar() as progress:
             found = antiphon.measure(
                 network,
@@ -104,12 +63,8 @@ def run(
                 "64MiB" if size is None else size,
                 root=root,
                 matrix=matrix,
-                element=element,
                 transport=transport,
-                warmup=warmup,
-                iterations=iterations,
-                timeout_s=timeout_s,
-                calibration=calibration,
+                **given,
                 progress=partial(progress, "running"),
             )
         failure = None

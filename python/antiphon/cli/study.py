@@ -11,14 +11,14 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from antiphon.cli.declared import command
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
-from antiphon.cli.options import FILE, JOBS, time_limit_option
-from antiphon.cli.output import note, output_option, tell
+from antiphon.cli.output import note, tell
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.parallel import cores
-from antiphon.studies.cluster import cluster
+from antiphon.studies.cluster import cluster as dask
 from antiphon.studies.grid import Grid
 from antiphon.studies.jobs import refusal_of
 from antiphon.studies.store import Store
@@ -27,13 +27,6 @@ from antiphon.studies.table import check_suffix, write
 from antiphon.studies.workers import Workers
 from antiphon.view.terminal.console import open_console, progress_bar
 from antiphon.view.terminal.study import print_points, print_study
-
-STORE = click.option(
-    "--store",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder of runs.  [default: FILE, with .runs in place of .toml]",
-)
 
 
 class _Group(DocumentedGroup):
@@ -56,27 +49,17 @@ def study_group() -> None:
     """
 
 
-@study_group.command("run")
-@click.argument("file", type=click.Path(path_type=Path))
-@STORE
-@click.option(
-    "--out", metavar="OUT.csv|.parquet", help="Also write the table: a row for each point.", shell_complete=FILE
-)
-@JOBS
-@click.option("--cluster", "address", metavar="tcp://HOST:PORT", help="Run on the workers of this Dask scheduler.")
-@click.option("--shard", metavar="I/N", help="Only the I-th of N parts, for job arrays; its runs in a folder below.")
-@time_limit_option("Of one point")
-@click.option("--dry-run", is_flag=True, help="Show the points and how many are stored; run nothing.")
-@output_option
+@command(parent=study_group, name="run", common="store out jobs time_limit_s dry_run shard output")
 def run_command(
     file: Path,
-    store: Path | None,
-    out: str | None,
+    *,
+    store: Path | None = None,
+    out: str | None = None,
     jobs: int | None,
-    address: str | None,
-    shard: str | None,
+    cluster: str | None = None,
+    shard: str | None = None,
     time_limit_s: float | None,
-    dry_run: bool,
+    dry_run: bool = False,
     output: str,
 ) -> None:
     """Run every point of a grid, once: a second call, or one after a crash, runs what is missing.
@@ -89,6 +72,14 @@ def run_command(
         antiphon study examples/study.toml --dry-run
         antiphon study examples/study.toml --store runs --out study.csv --time-limit 5min
         antiphon study examples/study.toml --store runs --shard 1/8
+
+    Args:
+        store: Folder of runs.  [default: FILE, with .runs in place of .toml]
+        out: Also write the table, OUT.csv or OUT.parquet: a row for each point.
+        cluster: Run on the workers of this Dask scheduler, tcp://HOST:PORT.
+        shard: Only the I-th of N parts, I/N, for job arrays; its runs in a folder below.
+        time_limit_s: Of one point: 90, 90s, 5min or 2h.
+        dry_run: Show the points and how many are stored; run nothing.
     """
     part = _shard(shard)
     grid = Grid.read(file)
@@ -101,11 +92,11 @@ def run_command(
     suffix = None if out is None else check_suffix(out)
     with ExitStack() as opened:
         table = None if out is None or suffix is None else opened.enter_context(written_whole(out, suffix))
-        if address is None:
+        if cluster is None:
             count = jobs or cores()
             executor: Any = opened.enter_context(Workers(count, time_limit_s))
         else:
-            executor, count = opened.enter_context(cluster(address))
+            executor, count = opened.enter_context(dask(cluster))
         with progress_bar() as progress:
             told = _told(progress, file)
             found = study(
@@ -128,16 +119,17 @@ def run_command(
         raise AntiphonError(f"no point of {file} has a result: {next(iter(found.refused))}", "not-applicable")
 
 
-@study_group.command("merge")
-@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path))
-@click.option("--store", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Folder of all runs.")
-def merge(folders: tuple[Path, ...], store: Path) -> None:
+@command(parent=study_group)
+def merge(folders: tuple[Path, ...], *, store: Path) -> None:
     """Put the runs of several folders, such as those of shards, into one.
 
     Afterwards, antiphon study FILE --store DIR finds them all, and makes the table.
 
     Examples:
         antiphon study merge runs/shard-1-of-8 --store runs
+
+    Args:
+        store: Folder of all runs.
     """
     with Store(store) as runs:
         new = [runs.merge(folder) for folder in folders]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import click
 
 import antiphon
 from antiphon.cli.collectives import refuse_problem, schedules_of
-from antiphon.cli.group import main
-from antiphon.cli.options import COLLECTIVE, FABRIC, FILE, ROOT, algorithm_specs, completing, read_fabric
-from antiphon.cli.output import note, output_option, tell
+from antiphon.cli.declared import command
+from antiphon.cli.options import read_fabric
+from antiphon.cli.output import note, tell
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.execution.testbed.emulation import compared
@@ -20,55 +21,19 @@ from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.measured import print_emulated
 
 
-@main.command()
-@FABRIC
-@click.argument("algorithms", nargs=-1, shell_complete=completing(algorithm_specs))
-@click.option(
-    "--schedule",
-    "paths",
-    multiple=True,
-    metavar="FILE",
-    help="Also a schedule from a file, JSON or of another tool (docs/formats.md); it says what all do. Repeatable.",
-    shell_complete=FILE,
-)
-@click.option("--compare", "compares", is_flag=True, help="A ring, a ring both ways, TTO and combs, which apply.")
-@COLLECTIVE
-@ROOT
-@click.option("--bytes", "size", default="8MiB", show_default=True, help="Full buffer size.")
-@click.option(
-    "--link-rate", default="200mbit", show_default=True, metavar="RATE", help="Of every link, each way: mbit or gbit."
-)
-@click.option(
-    "--repeat",
-    default=5,
-    show_default=True,
-    type=click.IntRange(1, 1000),
-    help="Runs, for the median; one more before.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    default=8.0,
-    show_default=True,
-    type=float,
-    metavar="SECONDS",
-    help="A node to which nothing happens for so long gives up.",
-)
-@click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML page.", shell_complete=FILE)
-@output_option
-def testbed(
+@command(of=antiphon.emulate, name="testbed", without="bytes")
+def emulate(
     fabric: str,
-    algorithms: tuple[str, ...],
-    paths: tuple[str, ...],
-    compares: bool,
-    collective: str,
-    root: int,
-    size: str,
-    link_rate: str,
-    repeat: int,
-    timeout_s: float,
+    algorithms: tuple[str, ...] = (),
+    *,
+    schedules: tuple[str, ...],
+    compare: bool = False,
+    collective: str = "all-reduce",
+    root: int = 0,
+    size: str = "8MiB",
     report: str | None,
     output: str,
+    **given: Any,
 ) -> None:
     """Run collectives on an emulated fabric, measured beside predicted (docs/run.md).
 
@@ -77,38 +42,39 @@ def testbed(
     Examples:
         antiphon testbed mesh:3x3 --compare --link-rate 50mbit --report testbed.html
         antiphon testbed mesh:2x2 ring combs --bytes 1MiB --link-rate 20mbit --repeat 3 --json
+
+    Args:
+        compare: A ring, a ring both ways, TTO and combs, which apply.
     """
     network = read_fabric(fabric)
-    given: list[str | antiphon.Schedule] = [*split_specs(algorithms)] if algorithms else []
-    if paths:
-        refuse_problem(*paths)
-        schedules = schedules_of(paths, network, size)
-        first = schedules[0]
+    wanted: list[str | antiphon.Schedule] = [*split_specs(algorithms)] if algorithms else []
+    if schedules:
+        refuse_problem(*schedules)
+        own = schedules_of(schedules, network, size)
+        first = own[0]
         collective, root = first.collective, first.root or 0
         data: str | int = first.bytes
-        given += schedules
+        wanted += own
     else:
         data = size
-    if compares:
+    if compare:
         names = compared(network, collective)
         if not names:
             message = f"--compare: no ring, TTO or combs does {collective} on {network.name}; give ALGORITHMS"
             raise AntiphonError(message, "not-applicable")
-        given += [name for name in names if name not in given]
-    if not given:
+        wanted += [name for name in names if name not in wanted]
+    if not wanted:
         raise click.UsageError("give ALGORITHMS, --schedule FILE or --compare")
     with ExitStack() as written:
         file = None if report is None else written.enter_context(written_whole(report, ".html"))
         with progress_bar() as progress:
             found = antiphon.emulate(
                 network,
-                given,
+                wanted,
                 collective,
                 data,
                 root=root,
-                link_rate=link_rate,
-                repeat=repeat,
-                timeout_s=timeout_s,
+                **given,
                 progress=partial(progress, "running"),
             )
         if file is not None:

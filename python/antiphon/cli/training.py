@@ -5,140 +5,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any
 
 import click
 
 import antiphon
+from antiphon.cli.declared import command
 from antiphon.cli.documented import with_options
-from antiphon.cli.group import main
-from antiphon.cli.groups import chosen, groups_option
-from antiphon.cli.options import (
-    ALGORITHM,
-    FABRIC,
-    FILE,
-    Share,
-    algorithm_specs,
-    completing,
-    endpoint_specs,
-    energy_option,
-    fidelity_option,
-    read_fabric,
-    system_option,
-)
-from antiphon.cli.output import note, output_option, tell
+from antiphon.cli.groups import chosen
+from antiphon.cli.options import read_fabric
+from antiphon.cli.output import note, tell
 from antiphon.collective.result import REFUSALS
 from antiphon.collective.specs import split_specs
+from antiphon.declared import inputs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
-from antiphon.names import Contention, Order
 from antiphon.platforms import read_endpoint
 from antiphon.results import rows_of
 from antiphon.training.result import Training
-from antiphon.training.train import IMAGENET, IN_FLIGHT, RAILS, split_fabrics
+from antiphon.training.train import RAILS, split_fabrics
 from antiphon.view.terminal.console import noting_switches, progress_bar
 from antiphon.view.terminal.lists import print_compute_models, print_list
 from antiphon.view.terminal.training import print_left_out, print_training
 
-COUNT = click.IntRange(1, 2**32 - 1)
 TAKE_NOTHING = {"system", "ideal"}
 """Endpoints that leave all to computation."""
 
 
-@main.command()
-@click.argument("model", shell_complete=completing(antiphon.workloads, several=True, files=True))
-@FABRIC
-@ALGORITHM
-@system_option
-@click.option(
-    "--overlap",
-    default="none",
-    show_default=True,
-    help="none: one AllReduce after the backward pass; layerwise: one a bucket, as gradients come; ccube: one, "
-    "and each layer's next forward pass starts with its last chunk; both: buckets, and that.",
-    shell_complete=completing(lambda: ["none", "layerwise", "ccube", "both"]),
+@command(
+    of=antiphon.train,
+    common="overlap batch compute system against energy report output",
+    without="chakra",
 )
-@click.option("--bucket", default="table", show_default=True, help="Layers reduced together: table, layer, or a size.")
-@click.option("--batch", type=COUNT, help="Samples on each rank.  [default: one for each PE, else 32]")
-@click.option("--global-batch", type=COUNT, help="Samples on all ranks instead (strong scaling).")
-@click.option("--dataset", type=COUNT, default=IMAGENET, show_default=True, help="Samples of an epoch.")
-@click.option(
-    "--compute",
-    help="systolic, roofline or measured, [:KEY=VALUE,...].  [default: the table's times, else the system's]",
-    shell_complete=completing(antiphon.compute_models),
-)
-@click.option("--gradient-bytes", type=click.IntRange(1, 64), default=4, show_default=True, help="Bytes of a gradient.")
-@click.option("--activation-bytes", type=click.IntRange(1, 64), default=2, show_default=True, help="Of an activation.")
-@click.option("--model-parallel", type=COUNT, default=1, show_default=True, help="Ranks of a layer.")
-@click.option("--recompute", is_flag=True, help="Forward passes are computed again in the backward pass.")
-@click.option("--blocking", is_flag=True, help="Weight gradients wait for the exchange of the layer's input gradient.")
-@click.option(
-    "--in-flight",
-    help="Exchanges on fabrics: serial, one after the other, or shared, on the same links.  [default: serial]",
-    shell_complete=completing(lambda: list(IN_FLIGHT)),
-)
-@click.option(
-    "--chunks",
-    type=click.IntRange(1, 65536),
-    help="Of an exchange, on rails.  [default: 64, or of the size of the endpoint's chunks]",
-)
-@click.option(
-    "--order",
-    help="Which exchange goes first: priority, fifo or lifo.  [default: priority]",
-    shell_complete=completing(lambda: list(get_args(Order))),
-)
-@click.option("--unroll", type=click.IntRange(1, 64), default=1, show_default=True, help="Iterations, one by one.")
-@click.option(
-    "--contention",
-    default="dynamic",
-    show_default=True,
-    help="Computation lacks what the endpoint takes: dynamic, during exchanges, or static, always.",
-    shell_complete=completing(lambda: list(get_args(Contention))),
-)
-@click.option("--memory-bound", type=Share(), help="Share of measured times that memory bandwidth decides.")
-@click.option(
-    "--exchange",
-    help="Algorithm of collectives that ALGORITHM does not do, on fabrics.  [default: direct]",
-    shell_complete=completing(algorithm_specs),
-)
-@click.option(
-    "--against",
-    multiple=True,
-    metavar="A,B,...",
-    help="Algorithms to compare with. Repeatable.",
-    shell_complete=completing(algorithm_specs, several=True),
-)
-@click.option(
-    "--against-endpoints",
-    multiple=True,
-    metavar="A,B,...",
-    help="Endpoints to compare with, with the same ALGORITHM. Repeatable.",
-    shell_complete=completing(endpoint_specs, several=True),
-)
-@fidelity_option("alpha-beta, packet or flit.")
-@groups_option
-@energy_option
-@click.option(
-    "--chakra",
-    metavar="PREFIX",
-    help="Also write Chakra traces, PREFIX.RANK.et (docs/formats.md).",
-    shell_complete=FILE,
-)
-@click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
-@output_option
 def train(
     model: str,
     fabric: str,
     algorithm: str,
+    *,
     system: antiphon.System,
-    dataset: int,
-    against: tuple[str, ...],
-    against_endpoints: tuple[str, ...],
+    against: tuple[str, ...] = (),
+    against_endpoints: tuple[str, ...] = (),
     group: str | None,
     groups: str | None,
-    chakra: str | None,
+    chakra: str | None = None,
     report: str | None,
     output: str,
+    dataset: int,
     **parameters: Any,
 ) -> None:
     """Time an iteration and an epoch of training.
@@ -154,6 +66,12 @@ def train(
         antiphon train resnet50 rails:ace:4x8x4 phased --overlap both --endpoint ace --against-endpoints ideal,npu
         antiphon train resnet50 mesh:4x4 ring --against tto --energy --set static_router_mw=100
         antiphon train resnet50 mesh:4x4 ring --overlap layerwise --chakra resnet50
+
+    Args:
+        against: Algorithms to compare with. Repeatable.
+        against_endpoints: Endpoints to compare with, with the same ALGORITHM. Repeatable.
+        chakra: Also write Chakra traces, PREFIX.RANK.et (docs/formats.md).
+        report: Also draw the iterations on a self-contained HTML page.
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
     networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]
@@ -224,9 +142,10 @@ def train(
 def _check_taken(systems: Sequence[antiphon.System], parameters: dict[str, Any]) -> None:
     """Refuses what is about an endpoint that takes something from computation, if there is none."""
     endpoints = {system.endpoint.partition(":")[0] for system in systems}
-    given = {"contention static": parameters["contention"] == "static"}
-    given |= {"memory_bound": parameters["memory_bound"] is not None}
-    for name in (name for name, is_given in given.items() if is_given and endpoints <= TAKE_NOTHING):
+    declared = {key: each for key, each in inputs(antiphon.train).items() if each.needs == "endpoint"}
+    given = [key for key, each in declared.items() if parameters[key] != each.default]
+    for key in given if endpoints <= TAKE_NOTHING else ():
+        name = f"{key} {parameters[key]}" if declared[key].choices else key
         message = f"{name}: endpoint {', '.join(sorted(endpoints))} takes nothing from computation"
         raise AntiphonError(f"{message}; use it with an endpoint npu or ace", "not-applicable")
 
@@ -242,9 +161,8 @@ def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> l
     return list(chosen(fabric, group, groups))
 
 
-@main.command()
-@output_option
-def workloads(output: str) -> None:
+@command()
+def workloads(*, output: str) -> None:
     """List the models that are known by name, and the compute models.
 
     Examples:

@@ -5,26 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import partial
 
-import click
-
 import antiphon
-from antiphon.cli.group import main
-from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import (
-    ALGORITHMS,
-    COLLECTIVE,
-    FABRIC,
-    FILE,
-    JOBS,
-    completing,
-    energy_option,
-    fidelity_option,
-    system_option,
-    time_limit_option,
-)
-from antiphon.cli.output import note, output_option
+from antiphon.cli.declared import command
+from antiphon.cli.groups import Outcome, each_group, one_file
+from antiphon.cli.output import note
 from antiphon.collective.specs import split_specs
-from antiphon.collective.tuning import OBJECTIVES, size_range
+from antiphon.collective.tuning import size_range
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
@@ -32,45 +18,25 @@ from antiphon.view.terminal.comparison import print_tuning
 from antiphon.view.terminal.console import json_text, progress_bar
 
 
-@main.command()
-@FABRIC
-@COLLECTIVE
-@click.option("--sizes", default="64KiB..1GiB", show_default=True, help="Full buffer sizes: A,B or A..B, doubling.")
-@system_option
-@ALGORITHMS
-@click.option("--all-ranks", is_flag=True, help="Leave out algorithms that exclude ranks.")
-@click.option(
-    "--objective",
-    default="time",
-    show_default=True,
-    help="What is to be least: time, energy, or edp, their product.",
-    shell_complete=completing(lambda: list(OBJECTIVES)),
+@command(
+    of=antiphon.tune,
+    common="sizes algorithms collective objective system energy out jobs output",
+    without="estimates",
 )
-@energy_option
-@fidelity_option("alpha-beta, packet or flit.")
-@groups_option
-@click.option(
-    "--out",
-    metavar="OUT.json",
-    help="Also write the selection table.",
-    shell_complete=FILE,
-)
-@JOBS
-@time_limit_option("Sizes that are not done by then are left out, and the exit status is 3")
-@output_option
 def tune(
     fabric: str,
-    collective: str,
-    sizes: str,
+    *,
+    collective: str = "all-reduce",
+    sizes: str = "64KiB..1GiB",
     system: antiphon.System,
     algorithms: tuple[str, ...],
     all_ranks: bool,
     objective: str,
     energy: bool,
-    fidelity: str,
+    fidelity: str = "packet",
     group: str | None,
     groups: str | None,
-    out: str | None,
+    out: str | None = None,
     jobs: int | None,
     time_limit_s: float | None,
     output: str,
@@ -81,6 +47,11 @@ def tune(
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json
         antiphon tune ring:4 --sizes 1KiB,1MiB --algorithms ring,direct --format csv
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --objective energy --set static_router_mw=100
+
+    Args:
+        sizes: Full buffer sizes: A,B or A..B, doubling.
+        out: Also write the selection table, OUT.json.
+        time_limit_s: Sizes that are not done by then are left out, and the exit status is 3: 90, 90s, 5min or 2h.
     """
     specs = split_specs(algorithms) if algorithms else None
     one_file("--out", out, groups)

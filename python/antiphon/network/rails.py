@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from antiphon._core import Fabric, Schedule, System
 from antiphon._core import advise_rails as core_advise_rails
 from antiphon._core import rails as core_rails
 from antiphon._core import rails_messages as core_rails_messages
 from antiphon.arguments import expect
+from antiphon.declared import takes
 from antiphon.given import as_system
-from antiphon.names import Collective, Queue, Scheduler
+from antiphon.names import Collective, Scheduler
 from antiphon.platforms import read_endpoint
 from antiphon.results import RailsAdvice, RailsRun
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+    from antiphon._options import RailsOptions
+
+
+@takes("rails")
 def rails(
     topology: str,
     bytes: str | SupportsIndex = 100000000,
     collective: Collective | str = "all-reduce",
     scheduler: Scheduler | str = "search",
-    intra: Queue | str | None = None,
     *,
-    chunks: SupportsIndex | str | None = None,
-    sharing: SupportsIndex = 1,
-    offload: bool = False,
-    fixed_delay: bool = False,
-    threshold: SupportsIndex = 16,
-    jitter_ns: float | None = None,
     enforced: bool = True,
-    seed: SupportsIndex = 1,
     endpoint: str = "system",
     energy: bool = False,
     system: str | System = "ideal",
+    **options: Unpack[RailsOptions],
 ) -> RailsRun:
     """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/rails.md).
 
@@ -46,17 +46,7 @@ def rails(
         bytes: full buffer size, a number of bytes or text such as ``100MB``.
         collective: ``all-reduce``, ``reduce-scatter``, ``all-gather`` or ``all-to-all``.
         scheduler: in which order chunks use the dimensions (Themis, ISCA 2022; ``search`` is ours).
-        intra: queue policy (``rails_queues()``); None: the scheduler's own, ``fifo``, ``scf``, ``tail`` (or another
-            with which Themis is faster than the search).
-        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any; None: parts of the
-            size of the endpoint's chunks, 64 where it has none.
-        sharing: chunks that share a dimension at a time, 1 to 8.
-        offload: whether switches reduce and multicast.
-        fixed_delay: whether Themis counts a dimension's latency as load from the start.
-        threshold: Themis takes loads for equal that differ by less than one part of so many of a chunk; 0: none are.
-        jitter_ns: also time every NPU by itself, each noticing chunks up to this much late.
-        enforced: whether NPUs then keep to the order of the run without jitter.
-        seed: of the search and the jitter.
+        enforced: whether NPUs timed with ``jitter_ns`` keep to the order of the run without.
         endpoint: what stands between an NPU's memory and its links (``endpoints()``, docs/endpoints.md), or a file of
             ``calibrate``; the chunk submitted first goes first, unless ``intra`` says otherwise.
         energy: also what it takes (docs/energy.md).
@@ -67,24 +57,8 @@ def rails(
             the cycle of NPUs that wait for each other.
     """
     expect("energy", energy, bool)
-    return core_rails(
-        topology,
-        bytes,
-        collective,
-        scheduler,
-        intra,
-        chunks=chunks,
-        sharing=sharing,
-        offload=offload,
-        fixed_delay=fixed_delay,
-        threshold=threshold,
-        jitter_ns=jitter_ns,
-        enforced=enforced,
-        seed=seed,
-        endpoint=read_endpoint(endpoint),
-        energy=energy,
-        platform=as_system(system),
-    )
+    platform, endpoint = as_system(system), read_endpoint(endpoint)
+    return core_rails(topology, bytes, collective, scheduler, enforced, endpoint, energy, platform, **options)
 
 
 def rails_messages(
@@ -92,11 +66,9 @@ def rails_messages(
     bytes: str | SupportsIndex = 100000000,
     collective: Collective | str = "all-reduce",
     scheduler: Scheduler | str = "search",
-    intra: Queue | str | None = None,
     *,
-    chunks: SupportsIndex | str = 16,
     slices: SupportsIndex = 1,
-    seed: SupportsIndex = 1,
+    **options: Unpack[RailsOptions],
 ) -> tuple[Fabric, Schedule]:
     """The same plan as messages: the expanded fabric, and a schedule to verify and simulate on it.
 
@@ -109,15 +81,14 @@ def rails_messages(
         bytes: full buffer size, a number of bytes or text.
         collective: as in ``rails``.
         scheduler: as in ``rails``.
-        intra: as in ``rails``.
-        chunks: as in ``rails``.
         slices: parts of a chunk that follow each other through the steps of a stage.
-        seed: of the search.
+        options: as in ``rails``; ``chunks`` is 16 by default.
 
     Raises:
         AntiphonError: as ``rails``; ``too-large`` past the limits of fabrics and schedules.
     """
-    return core_rails_messages(topology, bytes, collective, scheduler, intra, chunks=chunks, slices=slices, seed=seed)
+    options = {"chunks": 16, **options}
+    return core_rails_messages(topology, bytes, collective, scheduler, slices, **options)
 
 
 def advise_rails(topology: str) -> RailsAdvice:

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, reduce
 from typing import Any, NewType, get_args, get_type_hints
 
-from antiphon._core import Fabric, Schedule, System, parse_bytes, router_parameters
+from antiphon._core import Fabric, Schedule, System, parse_bytes
 from antiphon.arguments import shown
 from antiphon.collective.comparison import bounded, compare, run
-from antiphon.collective.configuring import STEPS, configure
-from antiphon.collective.schedules import build, read_schedule
+from antiphon.collective.configuring import configure
+from antiphon.collective.schedules import build, lower_bound, read_schedule
 from antiphon.collective.tuning import tune
+from antiphon.declared import REQUIRED, Input, inputs
 from antiphon.errors import AntiphonError
 from antiphon.network.noc import noc
 from antiphon.network.rails import rails
 from antiphon.network.saturation import noc_saturation
 from antiphon.platforms import parameter_names, read_endpoint, read_system
 from antiphon.studies.jobs import Heartbeat, Job, Record
-from antiphon.training.train import IMAGENET, train
+from antiphon.training.train import train
 
 Size = NewType("Size", int)
 """A number of bytes, given as one or as text with a unit."""
 SETTING = "set."
 """Before the name of a parameter of the system where a key could be."""
-PROBLEM: dict[str, Any] = {"collective": str, "root": int, "bytes": Size}
+PROBLEM = ("collective", "root", "bytes", "matrix")
 """Keys that say what is to be done, where no schedule does."""
-MATRIX: dict[str, Any] = {"matrix": str}
-"""A file instead of ``bytes``."""
 KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Size: "a size such as 64MiB"}
 """Kinds of values, in words."""
 
@@ -58,15 +58,17 @@ class Command:
     """A command as a function of a heartbeat and its keys.
 
     Attributes:
-        run: makes the record.
+        run: makes the record. What it takes by name are keys; ``**given`` are the others of what it is of.
+        of: functions of the package that it calls, whose inputs are keys.
         shown: columns of its results that are shown on a terminal.
-        more: keys, with their kinds, that ``run`` takes as further arguments.
+        without: inputs of these functions that are no keys.
         system: the platform where none is named.
     """
 
     run: Callable[..., Record]
+    of: tuple[Callable[..., Any], ...]
     shown: tuple[str, ...]
-    more: Callable[[], Mapping[str, Any]] = field(default=dict)
+    without: str = ""
     system: str = "generic"
 
     @property
@@ -76,9 +78,11 @@ class Command:
 
     def required(self) -> list[str]:
         """Keys that must be given."""
-        parameters = inspect.signature(self.run).parameters.values()
-        needed = [each.name for each in parameters if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
-        return [name for name in needed if name != "system"]
+        own = inspect.signature(self.run).parameters
+        declared = [each for function in self.of for each in inputs(function).values() if each.key in self.keys]
+        needed = [each.key for each in declared if each.default is REQUIRED and each.key not in own]
+        required = [key for key, each in own.items() if key in self.keys and each.default is REQUIRED]
+        return [key for key in [*required, *needed] if key != "system"]
 
     def checked(self, key: str, value: Any, where: str) -> tuple[str, Any]:
         """A key and its value, as they are in a point.
@@ -107,16 +111,35 @@ class Command:
         raise AntiphonError(f"{where}: {key} is {shown(value)}; expected {words}", "bad-spec")
 
 
+HANDLED = frozenset(("progress", "jobs", "time_limit_s", "trace", "chakra", "bound"))
+"""Inputs of functions that are no keys."""
+
+
 @cache
-def _keys_of(run: Callable[..., Record]) -> dict[str, Any]:
-    hints = get_type_hints(run)
-    parameters = inspect.signature(run).parameters.values()
-    keys = {each.name: hints[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
-    return keys | {"system": str, "endpoint": str}
-
-
 def _keys(command: Command) -> dict[str, Any]:
-    return _keys_of(command.run) | dict(command.more())
+    hints = get_type_hints(command.run)
+    own = {
+        each.name: hints[each.name]
+        for each in inspect.signature(command.run).parameters.values()
+        if each.kind is each.KEYWORD_ONLY
+    }
+    left_out = {*HANDLED, *command.without.split()}
+    given = {
+        each.key: _kind(each)
+        for function in command.of
+        for each in inputs(function).values()
+        if each.key not in left_out and not each.called
+    }
+    return given | own | {"system": str, "endpoint": str}
+
+
+def _kind(given: Input) -> Any:
+    """The type of an input's values in a file."""
+    if given.key == "bytes":
+        return Size
+    kinds: dict[str, Any] = {"bool": bool, "SupportsIndex": int, "int": int, "float": float, "str": str}
+    taken = dict.fromkeys(kind for name, kind in kinds.items() if given.takes(name))
+    return reduce(operator.or_, taken or [str])
 
 
 def unknown(kind: str, name: str, known: list[str], where: str) -> AntiphonError:
@@ -161,33 +184,16 @@ def _simulate(
 
 
 def _compare(
-    heartbeat: Heartbeat,
-    *,
-    fabric: str,
-    algorithms: str | None = None,
-    schedule: str | None = None,
-    group: str | None = None,
-    system: System,
-    fidelity: str = "packet",
-    energy: bool = False,
-    **problem: Any,
+    heartbeat: Heartbeat, *, fabric: str, schedule: str | None = None, group: str | None = None, **given: Any
 ) -> Record:
     network = _fabric(fabric, group)
+    problem = {key: given.pop(key) for key in PROBLEM if key in given}
     own = [] if schedule is None else [_own(schedule, network, problem)]
     for each in own:
         size = {"bytes": each.bytes} if each.matrix is None else {"matrix": each.matrix}
         problem = {"collective": each.collective, "root": each.root or 0} | size
-    comparison = compare(
-        network,
-        algorithms=algorithms,
-        schedules=own,
-        system=system,
-        fidelity=fidelity,
-        jobs=1,
-        progress=lambda _name, share: heartbeat(share),
-        energy=energy,
-        **problem,
-    )
+    report = _named(heartbeat)
+    comparison = compare(network, schedules=own, jobs=1, progress=report, **given, **problem)
     if not comparison.runs:
         message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
         raise AntiphonError(message, "not-applicable")
@@ -195,16 +201,8 @@ def _compare(
     return document | {"best": document["runs"][0]}
 
 
-def _bound(
-    _heartbeat: Heartbeat,
-    *,
-    fabric: str,
-    group: str | None = None,
-    system: System,
-    fidelity: str = "packet",
-    **problem: Any,
-) -> Record:
-    return bounded(_fabric(fabric, group), system=system, fidelity=fidelity, **problem)[1]
+def _bound(_heartbeat: Heartbeat, *, fabric: str, group: str | None = None, **given: Any) -> Record:
+    return bounded(_fabric(fabric, group), **{"fidelity": "packet", **given})[1]
 
 
 def _tune(
@@ -213,157 +211,31 @@ def _tune(
     fabric: str,
     collective: str = "all-reduce",
     sizes: str | int | None = None,
-    algorithms: str | None = None,
-    all_ranks: bool = False,
-    objective: str = "time",
-    energy: bool = False,
     group: str | None = None,
-    system: System,
-    fidelity: str = "packet",
+    **given: Any,
 ) -> Record:
-    document = tune(
-        _fabric(fabric, group),
-        collective,
-        [sizes] if isinstance(sizes, int) else sizes,
-        algorithms,
-        system,
-        fidelity,
-        all_ranks=all_ranks,
-        objective=objective,
-        energy=energy,
-        jobs=1,
-        progress=lambda _name, share: heartbeat(share),
-    ).to_dict()
+    buffers = [sizes] if isinstance(sizes, int) else sizes
+    found = tune(_fabric(fabric, group), collective, buffers, jobs=1, progress=_named(heartbeat), **given)
+    document = found.to_dict()
     return document | ({"best": document["choices"][0]} if len(document["choices"]) == 1 else {})
 
 
-def _configure(
-    heartbeat: Heartbeat,
-    *,
-    fabric: str,
-    algorithms: str | None = None,
-    schedule: str | None = None,
-    system: System,
-    fidelity: str = "packet",
-    method: str | None = None,
-    switch: str | None = None,
-    steps: int = STEPS,
-    **problem: Any,
-) -> Record:
+def _configure(heartbeat: Heartbeat, *, fabric: str, schedule: str | None = None, **given: Any) -> Record:
+    problem = {key: value for key, value in given.items() if key in PROBLEM}
     own = None if schedule is None else _own(schedule, Fabric(fabric), problem)
-    found = configure(
-        fabric,
-        algorithms,
-        schedule=own,
-        system=system,
-        fidelity=fidelity,
-        method=method,
-        switch=switch,
-        steps=steps,
-        progress=heartbeat,
-        **problem,
-    )
-    return found.to_dict()
+    return configure(fabric, schedule=own, progress=heartbeat, **given).to_dict()
 
 
-def _train(
-    heartbeat: Heartbeat,
-    *,
-    model: str,
-    fabric: str,
-    algorithm: str,
-    system: System,
-    overlap: str = "none",
-    bucket: str = "table",
-    batch: int | None = None,
-    global_batch: int | None = None,
-    dataset: int = IMAGENET,
-    compute: str | None = None,
-    gradient_bytes: int = 4,
-    activation_bytes: int = 2,
-    model_parallel: int = 1,
-    recompute: bool = False,
-    blocking: bool = False,
-    in_flight: str | None = None,
-    chunks: int | None = None,
-    order: str | None = None,
-    unroll: int = 1,
-    contention: str = "dynamic",
-    memory_bound: float | None = None,
-    exchange: str | None = None,
-    fidelity: str = "packet",
-    energy: bool = False,
-    group: str | None = None,
-) -> Record:
-    network: str | Fabric = fabric if fabric.startswith("rails:") else _fabric(fabric, group)
-    if isinstance(network, str) and group is not None:
+def _train(heartbeat: Heartbeat, *, fabric: str, group: str | None = None, **given: Any) -> Record:
+    rails = fabric.startswith("rails:")
+    if rails and group is not None:
         raise AntiphonError(f"{fabric}: groups are of fabrics; name the dimensions that take part", "not-applicable")
-    return train(
-        model,
-        network,
-        algorithm,
-        system,
-        overlap=overlap,
-        bucket=bucket,
-        batch=batch,
-        global_batch=global_batch,
-        dataset=dataset,
-        compute=compute,
-        gradient_bytes=gradient_bytes,
-        activation_bytes=activation_bytes,
-        model_parallel=model_parallel,
-        recompute=recompute,
-        blocking=blocking,
-        in_flight=in_flight,
-        chunks=chunks,
-        order=order,
-        unroll=unroll,
-        contention=contention,
-        memory_bound=memory_bound,
-        exchange=exchange,
-        fidelity=fidelity,
-        energy=energy,
-        progress=lambda _name, share: heartbeat(share),
-    ).to_dict()
+    network = fabric if rails else _fabric(fabric, group)
+    return train(fabric=network, progress=_named(heartbeat), **given).to_dict()
 
 
-def _rails(
-    _heartbeat: Heartbeat,
-    *,
-    topology: str,
-    bytes: Size = Size(100_000_000),
-    collective: str = "all-reduce",
-    scheduler: str = "search",
-    intra: str | None = None,
-    chunks: int | str | None = None,
-    system: System,
-    energy: bool = False,
-    sharing: int = 1,
-    offload: bool = False,
-    fixed_delay: bool = False,
-    threshold: int = 16,
-    jitter_ns: float | None = None,
-    free_order: bool = False,
-    seed: int = 1,
-) -> Record:
-    return rails(
-        topology,
-        bytes,
-        collective,
-        scheduler,
-        intra,
-        chunks=chunks,
-        endpoint=system.endpoint,
-        system=system,
-        energy=energy,
-        sharing=sharing,
-        offload=offload,
-        fixed_delay=fixed_delay,
-        threshold=threshold,
-        jitter_ns=jitter_ns,
-        enforced=not free_order,
-        seed=seed,
-    ).to_dict()
+def _rails(_heartbeat: Heartbeat, *, system: System, free_order: bool = False, **given: Any) -> Record:
+    return rails(endpoint=system.endpoint, system=system, enforced=not free_order, **given).to_dict()
 
 
 def _noc(
@@ -374,29 +246,9 @@ def _noc(
     rate: float | None = None,
     saturation: bool = False,
     group: str | None = None,
-    packet_flits: int = 1,
-    seed: int = 1,
-    routing: str | None = None,
-    link_cycles: int = 1,
-    latency_cycles: int = 0,
-    warm_up_cycles: int | None = None,
-    cycles: int | None = None,
-    system: System,
-    energy: bool = False,
-    **routers: Any,
+    **given: Any,
 ) -> Record:
     network = _fabric(fabric, group)
-    given = routers | {
-        "packet_flits": packet_flits,
-        "seed": seed,
-        "routing": routing,
-        "link_cycles": link_cycles,
-        "latency_cycles": latency_cycles,
-        "warm_up_cycles": warm_up_cycles,
-        "cycles": cycles,
-        "system": system,
-        "energy": energy,
-    }
     if saturation and rate is not None:
         raise AntiphonError("give either rate or saturation", "bad-spec")
     if saturation:
@@ -404,26 +256,21 @@ def _noc(
     return noc(network, traffic, 0.1 if rate is None else rate, progress=heartbeat, **given).to_dict()
 
 
-def _router_keys() -> dict[str, Any]:
-    """The parameters of routers; a number that may be infinite may be text."""
-    return {
-        each.key: int | str if each.choices and each.kind == "count" else int if each.kind == "count" else str
-        for each in router_parameters()
-    }
+def _named(heartbeat: Heartbeat) -> Callable[[str, float], object]:
+    """Progress of what has a name."""
+    return lambda _name, share: heartbeat(share)
 
 
 COMMANDS = {
-    "simulate": Command(_simulate, ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"), lambda: PROBLEM | MATRIX),
-    "compare": Command(_compare, ("best.algorithm", "best.time_ns", "best.efficiency"), lambda: PROBLEM | MATRIX),
-    "bound": Command(_bound, ("bound.binding", "lower_bound_ns"), lambda: PROBLEM | MATRIX),
-    "train": Command(_train, ("iteration_ns", "exposed_communication_ns", "epoch_ns")),
-    "rails": Command(_rails, ("time_ns", "utilization"), system="ideal"),
-    "noc": Command(
-        _noc, ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable"), _router_keys
+    "simulate": Command(_simulate, (build,), ("time_ns", "efficiency", "bus_bandwidth_gb_per_s")),
+    "compare": Command(
+        _compare, (compare,), ("best.algorithm", "best.time_ns", "best.efficiency"), without="schedules estimates"
     ),
-    "configure": Command(
-        _configure, ("algorithm", "time_ns", "speedup", "efficiency"), lambda: PROBLEM, system="aries"
-    ),
-    "tune": Command(_tune, ("best.algorithm", "best.time_ns", "best.efficiency")),
+    "bound": Command(_bound, (lower_bound,), ("bound.binding", "lower_bound_ns")),
+    "train": Command(_train, (train,), ("iteration_ns", "exposed_communication_ns", "epoch_ns")),
+    "rails": Command(_rails, (rails,), ("time_ns", "utilization"), without="enforced", system="ideal"),
+    "noc": Command(_noc, (noc,), ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable")),
+    "configure": Command(_configure, (configure,), ("algorithm", "time_ns", "speedup", "efficiency"), system="aries"),
+    "tune": Command(_tune, (tune,), ("best.algorithm", "best.time_ns", "best.efficiency")),
 }
 """By name."""

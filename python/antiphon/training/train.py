@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from antiphon._core import (
     Fabric,
@@ -14,18 +14,25 @@ from antiphon._core import (
     default_batch,
     iterations,
 )
+from antiphon._core import settled as core_settled
 from antiphon.arguments import expect, shown
 from antiphon.collective.specs import known_names, split_specs
 from antiphon.collective.timing import Progress, Timer, simulator
+from antiphon.declared import takes
 from antiphon.errors import AntiphonError
 from antiphon.files import check_prefix, read_text
 from antiphon.given import as_fabric, as_system
-from antiphon.names import Contention, Fidelity, InFlight, Order, Overlap
+from antiphon.names import Fidelity, InFlight, Order
 from antiphon.results import Table
 from antiphon.training.energy import iteration_energy
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
 from antiphon.training.traces import write_traces
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from antiphon._options import TrainOptions
 
 IMAGENET = 1_281_167
 """Training images of ImageNet, the data set of the TTO paper's epochs."""
@@ -35,45 +42,37 @@ RAILS = "rails:"
 """Before the topology of a multi-dimensional network where a fabric could be."""
 DEFAULT_ORDER = "priority"
 """Which exchange goes first where several are under way."""
-BUCKETS = ("layerwise", "both")
-"""Overlap policies that reduce gradients in buckets."""
 CHAINED = ("ccube", "both")
 """Overlap policies with which the next forward pass runs behind the exchange of gradients."""
 IN_FLIGHT = ("serial", "shared")
 """Whether exchanges on a fabric run one after the other, or share its links."""
 MOST_SAMPLES = (1 << 32) - 1
-"""Samples of an iteration, and ranks of a model, as counts go in the core."""
+"""Samples of an iteration, as counts go in the core."""
+SETTLED = ("overlap", "bucket", "blocking", "contention", "memory_bound", "model_parallel")
+"""Options that results have."""
 
 
+@takes("train")
 def train(
     model: str | Workload,
     fabric: str | Fabric,
     algorithm: str,
     system: str | System = "generic",
     *,
-    overlap: Overlap | str = "none",
-    bucket: str = "table",
     batch: int | None = None,
     global_batch: int | None = None,
     dataset: int = IMAGENET,
     compute: str | None = None,
-    gradient_bytes: int = 4,
-    activation_bytes: int = 2,
-    model_parallel: int = 1,
-    recompute: bool = False,
-    blocking: bool = False,
     in_flight: InFlight | str | None = None,
     exchange: str | None = None,
     fidelity: Fidelity | str = "packet",
     chunks: int | None = None,
     order: Order | str | None = None,
-    unroll: int = 1,
-    contention: Contention | str = "dynamic",
-    memory_bound: float | None = None,
     collectives: Timer | None = None,
     progress: Progress | None = None,
     energy: bool = False,
     chakra: str | os.PathLike[str] | None = None,
+    **options: Unpack[TrainOptions],
 ) -> Training:
     """The time of training: forward pass, backward pass, AllReduce of the gradients.
 
@@ -88,11 +87,6 @@ def train(
         algorithm: ``name[:key=value,...]`` of the collectives; on rails the scheduler, with its queue
             policy after a colon if it is not the default: ``themis:fifo``.
         system: preset name or System.
-        overlap: ``none``: one AllReduce after the backward pass; ``layerwise``: one for each bucket
-            of layers as soon as its gradients are there; ``ccube``: one after the backward pass, behind
-            whose later chunks the next forward pass runs, layer by layer; ``both``: that behind buckets,
-            of which those of early layers go before others that wait.
-        bucket: ``table`` (the buckets of the workload's table), ``layer``, or a size to reach.
         batch: samples on each rank (weak scaling), or on the ranks that share a model; default: one
             for each PE of a systolic array, else 32. Measured times are of the batch of their table:
             only counts of samples follow from it.
@@ -101,13 +95,6 @@ def train(
         dataset: samples of an epoch.
         compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``; default: the
             table's times where it has them, else the system's processor.
-        gradient_bytes: bytes of one gradient.
-        activation_bytes: bytes of one element of a layer's input or output.
-        model_parallel: ranks that every layer is divided over, neighbours in their numbers: ranks 0 to N - 1
-            hold one copy. A divisor of the ranks.
-        recompute: the backward pass computes each layer's forward pass again.
-        blocking: a layer's weight gradient waits for the exchange of its input's gradient, as in ASTRA-sim;
-            otherwise only the layer before does.
         in_flight: on a fabric ``serial`` (default): one exchange after the other as they become ready; ``shared``: all
             that are ready share the links, on which the one that was ready first goes first. Rails are always shared.
         exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all; on fabrics only,
@@ -116,11 +103,6 @@ def train(
         chunks: chunks of every collective; on rails only, default 64, or of the size of the endpoint's.
         order: which exchange goes first where several are under way: ``priority`` (default: with overlap ``both`` that
             of the earliest layers, then the one that was ready first), ``fifo`` or ``lifo``.
-        unroll: iterations that follow each other, 1 to 64; times are their means.
-        contention: when computation lacks what the system's endpoint takes: ``dynamic``, while something is exchanged,
-            or ``static``, always; the same with endpoints that take nothing, ``system`` and ``ideal``.
-        memory_bound: share of measured times that memory bandwidth decides, 0 to 1, which must be known where an
-            endpoint takes some of it.
         collectives: times the collectives instead of ``simulator``: called with fabric, algorithm, collective and
             bytes, it gives what has ``time_ns`` and ``excluded_ranks``, as a ``Run`` has, and for overlap ``ccube`` and
             ``both`` the table ``chunks``.
@@ -140,26 +122,20 @@ def train(
     expect("algorithm", algorithm, str)
     for name, text in (("compute", compute), ("in_flight", in_flight), ("exchange", exchange), ("order", order)):
         expect(name, text, str, type(None))
-    expect("bucket", bucket, str)
     expect("global_batch", global_batch, int, type(None))
-    expect("model_parallel", model_parallel, int)
-    expect("memory_bound", memory_bound, int, float, type(None))
+    settled = core_settled(**options) | {name: value for name, value in options.items() if value is not None}
+    model_parallel: int = settled["model_parallel"]
     system = as_system(system)
     compute = compute or ("measured" if work.measured else system.processor)
-    if bucket != "table" and overlap not in BUCKETS:
-        message = f"bucket {bucket[:40]}: overlap {overlap} reduces all layers together; use overlap layerwise or both"
-        raise AntiphonError(message, "bad-spec")
     if batch is not None and global_batch is not None:
         raise AntiphonError("give either batch (on each rank) or global_batch (on all), not both", "bad-spec")
-    for name, count in (("global_batch", global_batch), ("model_parallel", model_parallel)):
-        if count is not None and not 1 <= count <= MOST_SAMPLES:
-            raise AntiphonError(f"{name} is {shown(count)}; expected 1 to {MOST_SAMPLES:,}", "bad-size")
+    if global_batch is not None and not 1 <= global_batch <= MOST_SAMPLES:
+        raise AntiphonError(f"global_batch is {shown(global_batch)}; expected 1 to {MOST_SAMPLES:,}", "bad-size")
     if in_flight not in (None, *IN_FLIGHT):
         raise AntiphonError(f"no in_flight '{in_flight[:40]}'; known: {', '.join(IN_FLIGHT)}", "unknown-name")
     order = DEFAULT_ORDER if order is None else order
     if order not in get_args(Order):
         raise AntiphonError(f"no order '{order[:40]}'; known: {', '.join(get_args(Order))}", "unknown-name")
-    _check_contention(compute, overlap, contention, memory_bound)
     network: Network
     if isinstance(fabric, str) and fabric.startswith(RAILS):
         if in_flight == "serial":
@@ -195,7 +171,7 @@ def train(
                 message = f"order {order}: exchanges are under way one by one; use in_flight shared"
                 raise AntiphonError(message, "not-applicable")
             network = serial = OnFabricSerially(*how)
-            keep_chunks = overlap in CHAINED
+            keep_chunks = settled["overlap"] in CHAINED
             serial.timer = collectives or simulator(system, fidelity, progress, keep_chunks=keep_chunks)
     if global_batch is not None:
         replicas = network.replicas()
@@ -210,22 +186,7 @@ def train(
         message = f"{work.name}: the table's times are of its own batch, so its batch cannot be divided; use batch"
         raise AntiphonError(message, "not-applicable")
     batch = default_batch(compute) if batch is None else batch
-    plan = TrainingPlan(
-        work,
-        compute,
-        batch,
-        overlap,
-        bucket,
-        gradient_bytes,
-        activation_bytes,
-        model_parallel,
-        recompute,
-        blocking,
-        unroll,
-        system.endpoint,
-        contention,
-        memory_bound,
-    )
+    plan = TrainingPlan(work, compute, batch, system.endpoint, **options)
     prefix = None if chakra is None else check_prefix(chakra, "chakra")
     if prefix is not None and isinstance(network, OnRails):
         raise AntiphonError(f"{network.name}: traces are of exchanges on fabrics, not on rails", "not-applicable")
@@ -246,41 +207,19 @@ def train(
         system=system,
         fidelity=network.fidelity,
         compute=compute,
-        overlap=overlap,
-        bucket=bucket,
-        blocking=blocking,
         in_flight=in_flight,
         order=order,
-        contention=contention,
-        memory_bound=memory_bound,
         batch=batch,
         dataset=dataset,
         ranks=network.ranks,
         excluded_ranks=excluded,
-        model_parallel=model_parallel,
         gradient_bytes=int(plan.layers["gradient_bytes"].sum()),
         iterations=iterations(dataset, batch, (network.ranks - len(excluded)) // model_parallel),
         iteration=iteration,
         layers=Table(plan.layers),
         energy=spent,
+        **{name: settled[name] for name in SETTLED},
     )
-
-
-def _check_contention(compute: str, overlap: str, contention: str, memory_bound: float | None) -> None:
-    """Refuses what changes nothing.
-
-    Raises:
-        AntiphonError: ``not-applicable``.
-    """
-    given = [f"contention {contention}"] if contention == "static" else []
-    given += [] if memory_bound is None else [f"memory_bound {shown(memory_bound)}"]
-    if given and overlap == "none":
-        message = f"{given[0]}: with overlap none nothing is computed beside exchanges; use another overlap"
-        raise AntiphonError(message, "not-applicable")
-    model = compute.partition(":")[0]
-    if memory_bound is not None and model != "measured":
-        message = f"{given[-1]}: it is for measured times; what memory decides follows from compute {model}"
-        raise AntiphonError(message, "not-applicable")
 
 
 def workload(model: str | Workload) -> Workload:

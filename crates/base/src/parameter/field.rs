@@ -12,6 +12,8 @@ pub struct Field<T: 'static> {
     pub source: &'static str,
     /// Its place in JSON, in the unit of its name there.
     pub json: &'static str,
+    /// What it changes nothing without, in words; empty if it always does something.
+    pub needs: &'static str,
     /// Shows it.
     pub get: fn(&T, &Domain) -> Value,
     /// Stores it.
@@ -99,6 +101,16 @@ impl Stored for bool {
     }
 }
 
+impl Stored for String {
+    fn show(&self, _: &Domain) -> Value {
+        Value::Text(self.clone())
+    }
+
+    fn read(value: &Value, _: &Domain) -> String {
+        value.text().into()
+    }
+}
+
 impl<C: Choice> Stored for C {
     fn show(&self, _: &Domain) -> Value {
         Value::Text(self.name().into())
@@ -115,6 +127,8 @@ impl<T: Stored> Stored for Option<T> {
             (Some(value), Domain::Or(_, domain) | Domain::OrUnknown(domain)) => value.show(domain),
             (None, Domain::OrUnknown(_)) => Value::Text(Domain::UNKNOWN.into()),
             (None, Domain::Or(number, _)) => Value::Number(*number),
+            (Some(value), Domain::Unless(_, domain)) => value.show(domain),
+            (None, Domain::Unless(words, _)) => Value::Text((*words).into()),
             _ => unreachable!("what may be missing is declared so"),
         }
     }
@@ -123,7 +137,9 @@ impl<T: Stored> Stored for Option<T> {
         match domain {
             Domain::Or(number, _) if *value == Value::Number(*number) => None,
             Domain::OrUnknown(_) if *value == Value::Text(Domain::UNKNOWN.into()) => None,
-            Domain::Or(_, domain) | Domain::OrUnknown(domain) => Some(T::read(value, domain)),
+            Domain::Or(_, domain) | Domain::OrUnknown(domain) | Domain::Unless(_, domain) => {
+                Some(T::read(value, domain))
+            }
             _ => unreachable!("what may be missing is declared so"),
         }
     }
@@ -169,6 +185,7 @@ macro_rules! parameters {
                 },
                 source: $source,
                 json: $crate::parameter::parameters!(@json $path $field),
+                needs: "",
                 get: |whole, domain| {
                     $crate::parameter::Stored::show(&$crate::parameter::parameters!(@place whole $path $field), domain)
                 },
@@ -183,4 +200,49 @@ macro_rules! parameters {
     (@json [$part:ident] $field:ident) => { concat!(stringify!($part), ".", stringify!($field)) };
     (@place $whole:ident [] $field:ident) => { $whole.$field };
     (@place $whole:ident [$part:ident] $field:ident) => { $whole.$part.$field };
+}
+
+/// Declares what a command takes: a struct, its default, and as `INPUTS` a [`Field`] for every field that users may give
+/// by its name. Of each it takes one line of documentation, the meaning; `#[input(domain)]`, or `#[input(domain, more)]`
+/// with further sentences, if users may give it, and behind `; needs` what it changes nothing without; and its default.
+#[macro_export]
+macro_rules! request {
+    (
+        $(#[$about:meta])*
+        pub struct $Request:ident {
+            $(
+                #[doc = $meaning:literal]
+                $(#[input($domain:expr $(, $more:literal)? $(; needs $needs:literal)?)])?
+                pub $field:ident: $Type:ty = $default:expr,
+            )*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $Request {
+            $(#[doc = $meaning] pub $field: $Type,)*
+        }
+
+        impl Default for $Request {
+            fn default() -> Self {
+                $Request { $($field: $default,)* }
+            }
+        }
+
+        impl $Request {
+            /// What users may give.
+            pub const INPUTS: &'static [$crate::parameter::Field<$Request>] = &[$($($crate::parameter::Field {
+                parameter: $crate::parameter::Parameter {
+                    key: stringify!($field),
+                    domain: $domain,
+                    meaning: concat!($meaning $(, " ", $more)?).trim_ascii(),
+                },
+                source: "",
+                json: "",
+                needs: concat!($($needs)?),
+                get: |request, domain| $crate::parameter::Stored::show(&request.$field, domain),
+                set: |request, value, domain| request.$field = $crate::parameter::Stored::read(value, domain),
+            },)?)*];
+        }
+    };
 }

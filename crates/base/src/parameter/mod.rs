@@ -3,7 +3,7 @@
 mod choice;
 mod field;
 
-pub use crate::parameters;
+pub use crate::{parameters, request};
 pub use choice::Choice;
 pub use field::{Field, Stored};
 
@@ -82,6 +82,8 @@ pub enum Domain {
     Or(f64, &'static Domain),
     /// [`Domain::UNKNOWN`], stored as `None`, beside the other values.
     OrUnknown(&'static Domain),
+    /// The other values; not given, it is stored as `None`, and what then holds is this, in words.
+    Unless(&'static str, &'static Domain),
 }
 
 /// How a number is stored as a whole one, to the nearest.
@@ -186,6 +188,11 @@ impl Domain {
     pub const GB_PER_S: Domain =
         Domain::Number { least: 1e-9, most: 1e9, unit: "GB/s", scale: StoredScale::Times(1e9) };
 
+    /// Shares of a whole, 0 to 1, stored as so many `parts` of it.
+    pub const fn share(parts: f64) -> Domain {
+        Domain::Number { least: 0.0, most: 1.0, unit: "", scale: StoredScale::Times(parts) }
+    }
+
     /// The word for a value that nobody has published.
     pub const UNKNOWN: &'static str = "unknown";
 
@@ -204,7 +211,7 @@ impl Domain {
             Domain::Flag => "flag",
             Domain::Rank => "rank",
             Domain::Spec { .. } => "specification",
-            Domain::Or(_, other) | Domain::OrUnknown(other) => other.kind(),
+            Domain::Or(_, other) | Domain::OrUnknown(other) | Domain::Unless(_, other) => other.kind(),
         }
     }
 
@@ -213,7 +220,7 @@ impl Domain {
         match self {
             Domain::Bytes { .. } => "bytes",
             Domain::Count { unit, .. } | Domain::Number { unit, .. } => unit,
-            Domain::Or(_, other) | Domain::OrUnknown(other) => other.unit(),
+            Domain::Or(_, other) | Domain::OrUnknown(other) | Domain::Unless(_, other) => other.unit(),
             Domain::Choice(_) | Domain::Flag | Domain::Rank | Domain::Spec { .. } => "",
         }
     }
@@ -225,7 +232,7 @@ impl Domain {
                 Some((Value::Whole(*least), Value::Whole(*most)))
             }
             Domain::Number { least, most, .. } => Some((Value::Number(*least), Value::Number(*most))),
-            Domain::Or(_, other) | Domain::OrUnknown(other) => other.range(),
+            Domain::Or(_, other) | Domain::OrUnknown(other) | Domain::Unless(_, other) => other.range(),
             Domain::Choice(_) | Domain::Flag | Domain::Rank | Domain::Spec { .. } => None,
         }
     }
@@ -237,8 +244,14 @@ impl Domain {
             Domain::Flag => vec![Value::Flag(true), Value::Flag(false)],
             Domain::Or(number, other) => [other.choices(), vec![Value::Number(*number)]].concat(),
             Domain::OrUnknown(other) => [other.choices(), vec![Value::Text(Domain::UNKNOWN.into())]].concat(),
+            Domain::Unless(_, other) => other.choices(),
             _ => vec![],
         }
+    }
+
+    /// The values that may be given where it need not be.
+    fn given(self) -> Domain {
+        if let Domain::Unless(_, other) = self { *other } else { self }
     }
 
     fn contains(&self, value: &Value) -> bool {
@@ -256,7 +269,7 @@ impl Domain {
             (Domain::Spec { .. }, Value::Text(_)) => true,
             (Domain::Or(number, _), Value::Number(given)) if given == number => true,
             (Domain::OrUnknown(_), Value::Text(word)) if word == Domain::UNKNOWN => true,
-            (Domain::Or(_, other) | Domain::OrUnknown(other), _) => other.contains(value),
+            (Domain::Or(_, other) | Domain::OrUnknown(other) | Domain::Unless(_, other), _) => other.contains(value),
             _ => false,
         }
     }
@@ -271,7 +284,7 @@ impl Domain {
             Domain::Flag => ["no", "yes"].iter().position(|name| *name == text).map(|at| Value::Flag(at == 1)),
             Domain::Or(number, _) if text.parse() == Ok(*number) => Some(Value::Number(*number)),
             Domain::OrUnknown(_) if text == Domain::UNKNOWN => Some(Value::Text(text.into())),
-            Domain::Or(_, other) | Domain::OrUnknown(other) => other.read(text)?,
+            Domain::Or(_, other) | Domain::OrUnknown(other) | Domain::Unless(_, other) => other.read(text)?,
         })
     }
 
@@ -300,6 +313,7 @@ impl fmt::Display for Domain {
             Domain::Spec { form, .. } => f.write_str(form),
             Domain::Or(number, other) => write!(f, "{other}, or {}", plain(*number)),
             Domain::OrUnknown(other) => write!(f, "{other}, or {}", Domain::UNKNOWN),
+            Domain::Unless(_, other) => other.fmt(f),
         }
     }
 }
@@ -312,7 +326,7 @@ impl Parameter {
     /// [`Code::BadSpec`] else; for a specification what it is refused with.
     pub fn read(&self, text: &str) -> Result<Value> {
         let value = self.domain.read(text).map_err(|error| error.at(self.key))?;
-        match (value, self.domain) {
+        match (value, self.domain.given()) {
             (Some(value), Domain::Spec { .. }) => self.check(&value).map(|()| value),
             (Some(value), domain) if domain.contains(&value) => Ok(value),
             _ => Err(self.refuse(text)),
@@ -324,7 +338,7 @@ impl Parameter {
     /// # Errors
     /// As [`Parameter::read`].
     pub fn check(&self, value: &Value) -> Result<()> {
-        match (self.domain, value) {
+        match (self.domain.given(), value) {
             (Domain::Spec { check, .. }, Value::Text(spec)) => check(spec).map_err(|error| error.at(self.key)),
             (domain, _) if domain.contains(value) => Ok(()),
             _ => Err(self.refuse(&value.to_string())),
@@ -333,7 +347,7 @@ impl Parameter {
 
     /// The error for `text` in place of a value.
     pub fn refuse(&self, text: &str) -> Error {
-        let (code, hint) = match self.domain {
+        let (code, hint) = match self.domain.given() {
             Domain::Choice(names) => (Code::UnknownName, nearest(text, names.iter().copied())),
             Domain::Flag | Domain::Spec { .. } => (Code::BadSpec, String::new()),
             _ => (Code::BadSize, String::new()),

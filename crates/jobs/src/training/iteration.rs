@@ -3,8 +3,8 @@
 use super::gradient_queue::GradientQueue;
 use crate::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind, RankGroup, Resource};
 use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::parameter::Choice;
-use antiphon_base::units::{Bytes, MAX_BYTES, Picos, parse_bytes};
+use antiphon_base::parameter::{Choice, Domain, Stored, Value};
+use antiphon_base::units::{Bytes, MAX_BYTES, Picos, format_bytes, parse_bytes};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ pub enum Overlap {
 }
 
 impl Overlap {
-    fn in_buckets(self) -> bool {
+    /// Whether gradients are reduced in buckets.
+    pub fn in_buckets(self) -> bool {
         matches!(self, Overlap::Layerwise | Overlap::Both)
     }
 
@@ -65,8 +66,27 @@ impl Bucket {
         match text {
             "table" => Ok(Bucket::Table),
             "layer" => Ok(Bucket::Layer),
-            _ => parse_bytes(text).map(Bucket::Bytes).map_err(|error| error.at("bucket (table, layer or a size)")),
+            _ => parse_bytes(text).map(Bucket::Bytes).map_err(|error| error.at("(table, layer or a size)")),
         }
+    }
+
+    /// As [`Bucket::parse`] reads it.
+    pub fn spec(self) -> String {
+        match self {
+            Bucket::Table => "table".into(),
+            Bucket::Layer => "layer".into(),
+            Bucket::Bytes(bytes) => format_bytes(bytes),
+        }
+    }
+}
+
+impl Stored for Bucket {
+    fn show(&self, _: &Domain) -> Value {
+        Value::Text(self.spec())
+    }
+
+    fn read(value: &Value, _: &Domain) -> Bucket {
+        Bucket::parse(value.text()).expect("values are checked")
     }
 }
 

@@ -5,11 +5,13 @@
 mod epoch;
 mod gradient_queue;
 mod iteration;
+mod request;
 mod times;
 mod unfold;
 
 pub use epoch::iterations;
 pub use gradient_queue::GradientQueue;
 pub use iteration::{Bucket, Cost, DATA, IterationGraph, IterationPolicy, Label, MODEL, Overlap, Sizes};
+pub use request::{IterationRequest, PlannedIteration};
 pub use times::{Iteration, run, run_shared};
 pub use unfold::unfold;

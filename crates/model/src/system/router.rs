@@ -177,7 +177,7 @@ impl RouterModel {
     }
 
     /// What the flit-level network alone takes, under its names there: all but times, as delays are in cycles.
-    pub fn network_parameters() -> impl Iterator<Item = (Parameter, &'static Field<System>)> {
+    pub fn network_parameters() -> impl Iterator<Item = (Parameter, &'static Field<System>)> + Clone {
         RouterModel::PARAMETERS.iter().filter(|field| field.parameter.domain.unit() != "ns").map(|field| {
             let key = match field.parameter.key.trim_start_matches("router_") {
                 "virtual_channels" => "vcs",

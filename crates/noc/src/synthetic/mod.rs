@@ -9,12 +9,12 @@ mod trial;
 use super::route::{Routes, RoutingKind};
 use super::traffic::{GeometricWaits, Pattern};
 use antiphon_base::error::{Code, Error, Result};
+use antiphon_base::parameter::{Choice, Domain, Value, request};
 use antiphon_model::energy::{Energy, Moved};
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::system::{RouterModel, System};
 use serde::Serialize;
 use sources::TrafficSetting;
-use std::ops::RangeInclusive;
 use trial::TrafficTrial;
 
 /// Fewest nodes of a part, and fewest flits offered in a cycle to a network in parts.
@@ -26,29 +26,37 @@ const MOST_BUFFERS: usize = 1 << 22;
 /// Fewest packets per node and cycle.
 const LEAST_PACKETS: f64 = 1e-6;
 
-/// What to simulate.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Experiment {
-    /// Traffic, as in [`Pattern::parse`].
-    pub traffic: String,
-    /// Flits offered per node and cycle.
-    pub rate: f64,
-    /// Flits of every packet.
-    pub packet_flits: u32,
-    /// Routing; by the fabric if `None`.
-    pub routing: Option<RoutingKind>,
-    /// Routers.
-    pub router: RouterModel,
-    /// Cycles on every link for one flit.
-    pub link_cycles: u32,
-    /// Cycles a flit travels after that.
-    pub latency_cycles: u32,
-    /// Cycles before measuring; until latencies settle if `None`.
-    pub warm_up_cycles: Option<u64>,
-    /// Cycles measured; until the confidence interval is narrow if `None`.
-    pub cycles: Option<u64>,
-    /// Seed of all random numbers.
-    pub seed: u64,
+request! {
+    /// What to simulate.
+    pub struct Experiment {
+        /// Traffic, as in [`Pattern::parse`].
+        pub traffic: String = "uniform".into(),
+        /// Flits offered per node and cycle.
+        pub rate: f64 = 0.1,
+        /// Flits of every packet.
+        #[input(Domain::count(1, 1 << 16, ""))]
+        pub packet_flits: u32 = 1,
+        /// Routing: `xy`, `yx` or `minimal`.
+        #[input(Domain::Unless("xy on grids, else minimal", &Domain::Choice(RoutingKind::NAMES)))]
+        pub routing: Option<RoutingKind> = None,
+        /// Routers.
+        pub router: RouterModel = RouterModel::textbook(),
+        /// Cycles that a link takes for one flit.
+        #[input(Domain::count(1, 1 << 20, ""))]
+        pub link_cycles: u32 = 1,
+        /// Cycles that a flit travels after that.
+        #[input(Domain::count(0, 1 << 20, ""))]
+        pub latency_cycles: u32 = 0,
+        /// Cycles before the measurement.
+        #[input(Domain::Unless("until latency and throughput settle", &Domain::count(0, 1 << 30, "")))]
+        pub warm_up_cycles: Option<u64> = None,
+        /// Cycles measured, rounded up to 500.
+        #[input(Domain::Unless("until the mean latency is known well", &Domain::count(1, 1 << 30, "")))]
+        pub cycles: Option<u64> = None,
+        /// Seed of all random numbers.
+        #[input(Domain::count(0, u64::MAX, ""))]
+        pub seed: u64 = 1,
+    }
 }
 
 /// Mean, spread and percentiles of packet latencies, in cycles from creation to the arrival of the
@@ -119,46 +127,18 @@ impl MeasuredTraffic {
 }
 
 impl Experiment {
-    /// Flits that a packet may have.
-    pub const PACKET_FLITS: RangeInclusive<u32> = 1..=1 << 16;
-    /// Cycles that a link may take for a flit.
-    pub const LINK_CYCLES: RangeInclusive<u32> = 1..=1 << 20;
-    /// Cycles that a flit may travel after that.
-    pub const LATENCY_CYCLES: RangeInclusive<u32> = 0..=1 << 20;
-    /// Cycles that a warm-up may take.
-    pub const WARM_UP_CYCLES: RangeInclusive<u64> = 0..=1 << 30;
-    /// Cycles that may be measured: none measure nothing.
-    pub const CYCLES: RangeInclusive<u64> = 1..=1 << 30;
-
     /// Uniform traffic of single flits on [`RouterModel::textbook`] routers.
     pub fn new(rate: f64) -> Experiment {
-        Experiment {
-            traffic: "uniform".into(),
-            rate,
-            packet_flits: 1,
-            routing: None,
-            router: RouterModel::textbook(),
-            link_cycles: 1,
-            latency_cycles: 0,
-            warm_up_cycles: None,
-            cycles: None,
-            seed: 1,
-        }
+        Experiment { rate, ..Experiment::default() }
     }
 
     fn check(&self) -> Result<()> {
         let wrong = |what: String| Err(Error::new(Code::BadSize, what));
-        let widened = |range: RangeInclusive<u32>| u64::from(*range.start())..=u64::from(*range.end());
-        for (name, range, value) in [
-            ("packet_flits", widened(Self::PACKET_FLITS), Some(self.packet_flits.into())),
-            ("link_cycles", widened(Self::LINK_CYCLES), Some(self.link_cycles.into())),
-            ("latency_cycles", widened(Self::LATENCY_CYCLES), Some(self.latency_cycles.into())),
-            ("warm_up_cycles", Self::WARM_UP_CYCLES, self.warm_up_cycles),
-            ("cycles", Self::CYCLES, self.cycles),
-        ] {
-            if let Some(value) = value.filter(|value| !range.contains(value)) {
-                let (least, most) = range.into_inner();
-                return wrong(format!("{name} is a whole number from {least} to {most}, not {value}"));
+        for field in Self::INPUTS {
+            match field.get(self) {
+                // What need not be given.
+                Value::Text(_) => {}
+                value => field.parameter.check(&value)?,
             }
         }
         if !(self.rate > 0.0 && self.rate <= 1.0) {

@@ -6,8 +6,8 @@ use super::stage_endpoint;
 use super::stage_loop::{QueuePolicy, RailsTimes, run};
 use crate::ace::work::{after_link, before_link};
 use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::parameter::Choice;
-use antiphon_base::units::{Bytes, Picos};
+use antiphon_base::parameter::{Choice, Domain, Stored, Value};
+use antiphon_base::units::{Bytes, Picos, clip};
 use antiphon_model::collective::Kind;
 use antiphon_model::system::Endpoint;
 use antiphon_model::topology::Topology;
@@ -66,6 +66,34 @@ pub enum Chunks {
     Best,
     /// As many as have the size of the endpoint's ([`chunks_of`]).
     Endpoint,
+}
+
+impl Chunks {
+    /// A whole number, or `best`.
+    ///
+    /// # Errors
+    /// [`Code::BadSize`].
+    pub fn parse(text: &str) -> Result<Chunks> {
+        match (text, text.parse()) {
+            ("best", _) => Ok(Chunks::Best),
+            (_, Ok(count)) => Ok(Chunks::Count(count)),
+            _ => Err(Error::new(Code::BadSize, format!("'{}' is neither a whole number nor 'best'", clip(text)))),
+        }
+    }
+}
+
+impl Stored for Chunks {
+    fn show(&self, _: &Domain) -> Value {
+        match self {
+            Chunks::Count(count) => Value::Whole((*count).into()),
+            Chunks::Best => Value::Text("best".into()),
+            Chunks::Endpoint => Value::Text("of the endpoint".into()),
+        }
+    }
+
+    fn read(value: &Value, _: &Domain) -> Chunks {
+        Chunks::parse(value.text()).expect("values are checked")
+    }
 }
 
 /// Chunks where nobody says how many, nor how large.

@@ -18,10 +18,14 @@ pub struct Themis {
     pub fixed_delay: bool,
 }
 
-impl Default for Themis {
+impl Themis {
     /// As the paper says (section 5.3), with loads from zero.
+    pub const DEFAULT: Themis = Themis { threshold: 16, fixed_delay: false };
+}
+
+impl Default for Themis {
     fn default() -> Self {
-        Themis { threshold: 16, fixed_delay: false }
+        Themis::DEFAULT
     }
 }
 
