@@ -13,6 +13,7 @@ from pathlib import Path
 
 import antiphon
 from antiphon import Parameter, declared
+from antiphon._core import inputs as core_inputs
 
 ROOT = Path(__file__).resolve().parent.parent
 GIVEN = {"bytes": "_Size", "count": "SupportsIndex", "number": "float", "flag": "bool"}
@@ -105,6 +106,17 @@ def properties() -> str:
     return "\n".join([*lines, ""])
 
 
+def inputs() -> str:
+    """The options of commands that the core declares."""
+    rows = []
+    for command in ("train", "noc", "routers", "rails"):
+        for parameter, optional, _ in core_inputs(command):
+            key, values, default, meaning, *_ = row(parameter, "")
+            of = "noc" if command == "routers" else command
+            rows.append([code(of), key, values, parameter.default if optional else default, meaning])
+    return table(["Command", "Key", "Values", "Default", "Meaning"], rows)
+
+
 def options() -> str:
     """The options of commands that the core declares, as types of keyword arguments."""
     lines = []
@@ -113,7 +125,7 @@ def options() -> str:
         for each in (each for command in commands for each in declared.core_options(command)):
             literal = f"Literal{list(each.choices)} | ".replace("'", '"') if each.choices else ""
             lines.append(f"    {each.key}: {literal}{each.type}")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", ""])
 
 
 def fields() -> str:
@@ -154,6 +166,7 @@ PARTS = (
     ("docs/parameters.md", "presets", presets),
     ("docs/parameters.md", "models", models),
     ("docs/parameters.md", "algorithms", algorithms),
+    ("docs/parameters.md", "inputs", inputs),
     ("python/antiphon/_core.pyi", "arguments", arguments),
     ("python/antiphon/_core.pyi", "properties", properties),
     ("python/antiphon/_options.pyi", "options", options),

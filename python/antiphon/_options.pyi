@@ -37,7 +37,7 @@ class NocOptions(TypedDict, total=False):
     input_speedup: SupportsIndex
     output_speedup: SupportsIndex
     internal_speedup: SupportsIndex
-    output_queue_flits: SupportsIndex | float | None
+    output_queue_flits: SupportsIndex | float | str | None
     ejection: Literal["switched", "circuit"] | str
 
 class RailsOptions(TypedDict, total=False):

@@ -124,17 +124,22 @@ def inputs(function: Callable[..., Any]) -> dict[str, Input]:
 
 
 def meanings(docstring: str) -> dict[str, str]:
-    """What a docstring says of each argument, in its section ``Args``.
+    """What a docstring says of each argument, in its section ``Args``, as ``inspect.getdoc`` gives it.
 
-    >>> meanings("Does it.\n\nArgs:\n    size: bytes of it,\n        all together.\n\nRaises:\n    x: y")
-    {'size': 'bytes of it, all together.'}
+    >>> meanings(inspect.getdoc(meanings))
+    {'docstring': 'the text, or none.'}
+
+    Args:
+        docstring: the text,
+            or none.
     """
     section = re.split(r"\n\w+:\n|\n\n(?!    )", docstring.partition("\nArgs:\n")[2])[0]
     found: dict[str, str] = {}
+    name = ""
     for line in section.splitlines():
         if entry := ENTRY.match(line):
-            found[entry[1]] = line[entry.end() :]
             name = entry[1]
+            found[name] = line[entry.end() :]
         elif line.strip():
             found[name] += " " + line.strip()
     return found

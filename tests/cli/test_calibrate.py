@@ -52,7 +52,7 @@ def test_csv_and_markdown(commands: Any) -> None:
         (("--seconds", "nan"), "seconds is nan"),
         (("--size", "1PiB"), "give smaller ones"),
         (("--gemm", "0"), "gemm is 0"),
-        (("--device", "tpu"), "'tpu' is not one of"),
+        (("--device", "tpu"), "unknown device 'tpu'"),
         (("--out", "machine.txt"), "must end in .json"),
         (("--out", ""), "the file name is empty; it must end in .json"),
     ],

@@ -51,7 +51,7 @@ def test_shares_are_checked(share: float) -> None:
     with pytest.raises(antiphon.AntiphonError, match="above 0 and below 1"):
         antiphon.advise_ace("ace:4x4x4", share=share)
     outcome = CliRunner().invoke(main, ["advise", "ace", "ace:4x4x4", "--share", "95%"])
-    assert "'95%' is no number; give a share such as 0.95" in outcome.output
+    assert "'95%' is not a valid float" in outcome.output
 
 
 def test_an_engine_that_must_load_one_chunk_first_is_slower() -> None:
@@ -243,7 +243,7 @@ def test_trainings_say_what_was_asked() -> None:
         (MEASURED, ["--overlap", "both", "--memory-bound", "1"], "--memory-bound: endpoint system takes nothing"),
         (MEASURED, ["--overlap", "both", "--contention", "static"], "contention static: endpoint system takes nothing"),
         (MEASURED, ["--overlap", "both", "--endpoint", "npu"], "give --memory-bound, 0 to 1"),
-        (MEASURED, ["--memory-bound", "95%"], "'95%' is no number; give a share such as 0.95"),
+        (MEASURED, ["--memory-bound", "95%"], "'95%' is not a valid float"),
         (MEASURED, ["--order", "foo"], "no order 'foo'; known: fifo, lifo, priority"),
         (MEASURED, ["--order", "lifo"], "use --in-flight shared"),
     ],

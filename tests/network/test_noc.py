@@ -132,7 +132,7 @@ def test_deadlock_is_named() -> None:
 def test_ranges_are_those_that_messages_name(name: str, least: int, most: int, mesh: Fabric) -> None:
     for wrong in (least - 1, -5, most + 1, 1 << 64):
         parameters: dict[str, Any] = {name: wrong}
-        with pytest.raises(AntiphonError, match=f"{name} is a whole number from {least} to {most}, not {wrong}"):
+        with pytest.raises(AntiphonError, match=f"{name}={wrong}; expected a whole number from {least} to {most}"):
             antiphon.noc(mesh, **parameters)
 
 
@@ -266,8 +266,13 @@ def test_bad_arguments(commands: Any, arguments: list[str], message: str) -> Non
 
 def test_help_has_sections(commands: Any) -> None:
     printed = commands.invoke("noc", "--help").stdout
-    for section in ("Traffic:", "Network:", "Routers:", "Measurement:", "Options:"):
-        assert section in printed
+    assert printed.count("\n  --") <= 12
+    assert "--credit-cycles" not in printed
+    assert "--help all shows" in printed
+    printed = commands.invoke("noc", "--help", "all").stdout
+    for section in ("Options:", "Network:", "Routers:", "System:", "Ranks:", "Running:", "Output:"):
+        assert f"\n{section}\n" in printed
+    assert "--credit-cycles" in printed
 
 
 def test_ctrl_c_ends_a_long_run(commands: Any) -> None:
@@ -276,5 +281,5 @@ def test_ctrl_c_ends_a_long_run(commands: Any) -> None:
 
 @pytest.mark.parametrize("cycles", [0, -5])
 def test_cycles_measured_are_at_least_one(mesh: Fabric, cycles: int) -> None:
-    with pytest.raises(AntiphonError, match=f"cycles is a whole number from 1 to .*, not {cycles}"):
+    with pytest.raises(AntiphonError, match=f"cycles={cycles}; expected a whole number from 1 to .*"):
         antiphon.noc(mesh, cycles=cycles)

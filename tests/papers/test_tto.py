@@ -73,7 +73,7 @@ def test_trainings_in_flits_are_those_of_small_exchanges(name: str) -> None:
         options = dict(point.options)
         assert options.get("fidelity", "packet") == ("flit" if case["series"].more["kind"] == "flits" else "packet")
         overlap = options.get("overlap", "none")
-        plan = TrainingPlan(antiphon.workload(point.model), options["compute"], 16, overlap)
+        plan = TrainingPlan(antiphon.workload(point.model), options["compute"], 16, overlap=overlap)
         largest[case["series"].more["kind"]][case["model"].name] = max(size for _, size in plan.exchanges)
     small = {model for model, size in largest["algorithm"].items() if size <= 16 << 20}
     assert set(largest["flits"]) == small

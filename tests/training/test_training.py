@@ -303,7 +303,7 @@ def test_mistakes(commands: Any, tmp_path: Path) -> None:
     good = ("alexnet", "ring:4", "ring")
     assert "did you mean 'alexnet'" in refused("alexnt", "ring:4", "ring")
     assert "did you mean 'ring'" in refused("alexnet", "ring:4", "rng")
-    assert "overlap policy" in refused(*good, "--overlap", "some")
+    assert "overlap=some; did you mean" in refused(*good, "--overlap", "some")
     assert "bucket" in refused(*good, "--overlap", "layerwise", "--bucket", "0")
     assert "use overlap layerwise or both" in refused(*good, "--bucket", "layer")
     assert "chunks are for rails:..." in refused(*good, "--chunks", "7")

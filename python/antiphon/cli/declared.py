@@ -89,10 +89,10 @@ def _parameters(
             given = Input(each.name, str(hints[each.name]), each.default, said.get(each.name, ""))
             yield _option(like or given, whole=like is None)
         else:
-            yield _argument(each, hints[each.name])
+            yield _argument(each, hints[each.name], function.__name__)
 
 
-def _argument(parameter: inspect.Parameter, hint: Any) -> click.Argument:
+def _argument(parameter: inspect.Parameter, hint: Any, command: str) -> click.Argument:
     settings: dict[str, Any] = {"nargs": -1} if "tuple" in str(hint) else {}
     if "Path" in str(hint):
         settings["type"] = click.Path(path_type=Path)
@@ -101,7 +101,7 @@ def _argument(parameter: inspect.Parameter, hint: Any) -> click.Argument:
     return click.Argument(
         [parameter.name],
         required=parameter.default is REQUIRED,
-        shell_complete=COMPLETIONS.get(parameter.name),
+        shell_complete=COMPLETIONS.get(parameter.name) or COMPLETIONS.get(f"{command} {parameter.name}"),
         metavar=METAVARS.get(parameter.name),
         **settings,
     )

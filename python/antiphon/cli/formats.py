@@ -12,16 +12,19 @@ import antiphon
 from antiphon.cli.collectives import built, one_of
 from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome
-from antiphon.cli.options import read_fabric
+from antiphon.cli.options import COMPLETIONS, completing, read_fabric
 from antiphon.cli.output import tell
 from antiphon.collective.chakra import CHAKRA
-from antiphon.collective.formats import extension
+from antiphon.collective.formats import consumers, extension
 from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
 from antiphon.files import check_prefix, written_whole
 from antiphon.results import FileProof
 from antiphon.topologies import TOPOLOGY_FORMATS
 from antiphon.view.terminal.console import open_console
+
+COMPLETIONS["format_"] = completing(lambda: [*consumers(), CHAKRA, *TOPOLOGY_FORMATS])
+COMPLETIONS["consumer"] = completing(lambda: [name for names in consumers().values() for name in names])
 
 
 @command()

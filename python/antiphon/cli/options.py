@@ -62,9 +62,12 @@ COMPLETIONS = {
     "traffic": completing(antiphon.traffic_patterns),
     "scheduler": completing(antiphon.rails_schedulers),
     "compute": completing(antiphon.compute_models),
+    "algorithms name": completing(known_names),
+    "systems name": completing(antiphon.systems, files=True),
+    "endpoints name": completing(antiphon.endpoints, files=True),
     **dict.fromkeys(("file", "out", "report", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE),
 }
-"""What shells complete arguments and options from, by their names."""
+"""What shells complete arguments and options from, by their names, or by command and name."""
 METAVARS = {
     "against": "A,B,...",
     "against_endpoints": "A,B,...",

@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from antiphon.cli.declared import command
+from antiphon.cli.options import COMPLETIONS, completing
 from antiphon.cli.output import tell
 from antiphon.errors import AntiphonError
 from antiphon.repro.terminal import print_reproduction
@@ -18,6 +19,9 @@ def _targets() -> list[str]:
     from antiphon.papers import PAPERS
 
     return [target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{f.name}" for f in paper.figures))]
+
+
+COMPLETIONS["paper"] = completing(_targets)
 
 
 @command(name="reproduce", former=("--out", "store"))

@@ -13,12 +13,18 @@ import antiphon
 from antiphon.cli.collectives import one_of
 from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome, each_group
+from antiphon.cli.options import COMPLETIONS, completing
 from antiphon.cli.output import note
 from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
+from antiphon.execution.measuring import TRANSPORTS
 from antiphon.execution.mpi import in_job, job_rank
+from antiphon.execution.numbers import ELEMENTS
 from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.measured import print_measurement
+
+COMPLETIONS["element"] = completing(lambda: list(ELEMENTS))
+COMPLETIONS["transport"] = completing(lambda: list(TRANSPORTS))
 
 
 @command(of=antiphon.measure, without="sizes")

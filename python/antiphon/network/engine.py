@@ -7,10 +7,10 @@ from functools import cache
 from typing import SupportsIndex
 
 from antiphon._core import engine_parts, parse_bytes
-from antiphon._core import rails as core_rails
 from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 from antiphon.names import Collective, Scheduler
+from antiphon.network.rails import rails
 from antiphon.results import EngineAdvice, Table
 
 MOST_RATE = 10_000
@@ -68,7 +68,7 @@ def advise_ace(
     plenty = PARTS | {"sram": max(SRAM_COPIES * parse_bytes(bytes), 1 << 30) // SRAM_STEP}
 
     def time_ns(endpoint: str) -> float:
-        return core_rails(topology, bytes, collective, scheduler, endpoint=endpoint).time_ns
+        return rails(topology, bytes, collective, scheduler, endpoint=endpoint).time_ns
 
     ideal_ns = time_ns(f"ideal:chunk={size}")
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon._core import Fabric, Schedule, System, build, rails
+from antiphon._core import Fabric, Schedule, System, build
 from antiphon.collective.comparison import run
 from antiphon.collective.result import REFUSALS
 from antiphon.collective.timing import Progress, Timer
 from antiphon.errors import AntiphonError
+from antiphon.network.rails import rails
 from antiphon.results import rows_of
 from antiphon.training.train import train
 

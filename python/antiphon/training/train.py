@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, get_args
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, get_args
 
 from antiphon._core import (
     Fabric,
@@ -48,8 +49,6 @@ IN_FLIGHT = ("serial", "shared")
 """Whether exchanges on a fabric run one after the other, or share its links."""
 MOST_SAMPLES = (1 << 32) - 1
 """Samples of an iteration, as counts go in the core."""
-SETTLED = ("overlap", "bucket", "blocking", "contention", "memory_bound", "model_parallel")
-"""Options that results have."""
 
 
 @takes("train")
@@ -123,8 +122,10 @@ def train(
     for name, text in (("compute", compute), ("in_flight", in_flight), ("exchange", exchange), ("order", order)):
         expect(name, text, str, type(None))
     expect("global_batch", global_batch, int, type(None))
-    settled = core_settled(**options) | {name: value for name, value in options.items() if value is not None}
+    settled: dict[str, Any] = core_settled(**options)
+    settled |= {name: value for name, value in options.items() if value is not None}
     model_parallel: int = settled["model_parallel"]
+    del settled["gradient_bytes"]  # results have those of all layers
     system = as_system(system)
     compute = compute or ("measured" if work.measured else system.processor)
     if batch is not None and global_batch is not None:
@@ -218,7 +219,7 @@ def train(
         iteration=iteration,
         layers=Table(plan.layers),
         energy=spent,
-        **{name: settled[name] for name in SETTLED},
+        **{each.name: settled[each.name] for each in fields(Training) if each.name in settled},
     )
 
 
