@@ -55,7 +55,6 @@ def test_an_entry_goes_where_its_name_goes() -> None:
         (names.Collective, antiphon.collectives()),
         (names.Fidelity, antiphon.fidelities()),
         (names.Scheduler, antiphon.rails_schedulers()),
-        (names.Queue, antiphon.rails_queues()),
     ],
 )
 def test_literal_types_name_what_there_is(literal: object, known: list[Entry]) -> None:
@@ -64,15 +63,11 @@ def test_literal_types_name_what_there_is(literal: object, known: list[Entry]) -
 
 def test_literal_types_of_training_and_flights() -> None:
     ring = antiphon.Fabric("ring:4")
-    for overlap in get_args(names.Overlap):
-        assert antiphon.train("alexnet", ring, "ring", overlap=overlap, fidelity="alpha-beta").overlap == overlap
     for in_flight in get_args(names.InFlight):
         assert antiphon.train("alexnet", ring, "ring", in_flight=in_flight, fidelity="alpha-beta")
     flight = antiphon.Flight(antiphon.build(ring, "ring", bytes=4096))
     for order in get_args(names.Order):
         assert antiphon.simulate_flights(ring, [flight], order=order).order == order
-    for routing in get_args(names.Routing):
-        assert antiphon.noc("mesh:2x2", routing=routing, warm_up_cycles=10, cycles=10).routing == routing
 
 
 def test_an_algorithm_is_its_specification() -> None:

@@ -311,7 +311,7 @@ def test_mistakes(commands: Any, tmp_path: Path) -> None:
     assert "no algorithm 'ringg'" in refused(*good, "--exchange", "ringg")
     assert "did you mean 'systolic'" in refused(*good, "--compute", "systolik")
     assert "rows=0" in refused(*good, "--compute", "systolic:rows=0")
-    assert "--batch" in refused(*good, "--batch", "0")
+    assert "batch is 0" in refused(*good, "--batch", "0")
     assert "cannot be divided among 4 ranks that train; 16 can" in refused(*good, "--global-batch", "17")
     assert "of its own batch" in refused("dlrm", "ring:4", "ring", "--global-batch", "64")
     assert "not both" in refused(*good, "--batch", "4", "--global-batch", "4")
