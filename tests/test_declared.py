@@ -42,7 +42,7 @@ def test_inputs_of_both_kinds() -> None:
 def test_mistakes_name_the_option() -> None:
     with pytest.raises(AntiphonError, match="train has no parameter 'overlapp'; did you mean 'overlap'"):
         antiphon.train("alexnet", "ring:4", "ring", overlapp="none")  # type: ignore[call-arg]
-    with pytest.raises(AntiphonError, match="noc has no parameter 'vc'; did you mean 'vcs'"):
-        antiphon.noc("ring:4", vc=2)  # type: ignore[call-arg]
+    with pytest.raises(AntiphonError, match="noc has no parameter 'vcss'; did you mean 'vcs'"):
+        antiphon.noc("ring:4", vcss=2)  # type: ignore[call-arg]
     with pytest.raises(AntiphonError, match="unroll=0; expected a whole number from 1 to 64"):
         antiphon.train("alexnet", "ring:4", "ring", unroll=0)

@@ -209,18 +209,18 @@ macro_rules! parameters {
 macro_rules! request {
     (
         $(#[$about:meta])*
-        pub struct $Request:ident {
+        $vis:vis struct $Request:ident {
             $(
                 #[doc = $meaning:literal]
                 $(#[input($domain:expr $(, $more:literal)? $(; needs $needs:literal)?)])?
-                pub $field:ident: $Type:ty = $default:expr,
+                $public:vis $field:ident: $Type:ty = $default:expr,
             )*
         }
     ) => {
         $(#[$about])*
         #[derive(Debug, Clone, PartialEq)]
-        pub struct $Request {
-            $(#[doc = $meaning] pub $field: $Type,)*
+        $vis struct $Request {
+            $(#[doc = $meaning] $public $field: $Type,)*
         }
 
         impl Default for $Request {
@@ -245,4 +245,38 @@ macro_rules! request {
             },)?)*];
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDTH: Domain = Domain::count(1, 8, "");
+
+    request! {
+        /// What a test takes.
+        struct Wanted {
+            /// How wide.
+            #[input(Domain::Unless("by size", &WIDTH), "In lanes."; needs "lanes")]
+            width: Option<u32> = None,
+            /// Not given by users.
+            tries: u32 = 3,
+        }
+    }
+
+    #[test]
+    fn a_request_has_defaults_and_what_users_may_give() {
+        let mut wanted = Wanted::default();
+        assert_eq!(wanted, Wanted { width: None, tries: 3 });
+        let [width] = Wanted::INPUTS else { panic!("one is given") };
+        assert_eq!(
+            (width.parameter.key, width.parameter.meaning, width.needs),
+            ("width", "How wide. In lanes.", "lanes")
+        );
+        assert_eq!(width.write(&wanted), "by size");
+        assert!(width.set(&mut wanted, &Value::Whole(9)).is_err());
+        width.set(&mut wanted, &Value::Whole(4)).unwrap();
+        assert_eq!(wanted.width, Some(4));
+        assert_eq!(width.get(&wanted), Value::Whole(4));
+    }
 }

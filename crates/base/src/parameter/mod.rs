@@ -362,7 +362,7 @@ mod tests {
     use proptest::prelude::*;
 
     const COUNT: Domain = Domain::count(1, 256, "flits");
-    const DOMAINS: [Domain; 9] = [
+    const DOMAINS: [Domain; 10] = [
         COUNT,
         Domain::Bytes { least: 4, most: 1 << 20 },
         Domain::GB_PER_S,
@@ -372,6 +372,7 @@ mod tests {
         Domain::Or(f64::INFINITY, &COUNT),
         Domain::Or(0.0, &Domain::ns(0.001)),
         Domain::OrUnknown(&COUNT),
+        Domain::Unless("by size", &COUNT),
     ];
 
     fn read(domain: Domain, text: &str) -> Result<Value> {
@@ -391,6 +392,7 @@ mod tests {
             (DOMAINS[7], "0", Value::Number(0.0)),
             (DOMAINS[8], "unknown", Value::Text("unknown".into())),
             (DOMAINS[8], "3", Value::Whole(3)),
+            (DOMAINS[9], "3", Value::Whole(3)),
         ] {
             assert_eq!(read(domain, text), Ok(value), "{text}");
         }
@@ -406,6 +408,7 @@ mod tests {
             (DOMAINS[6], "0", "from 1 to 256 flits, or inf"),
             (DOMAINS[7], "0.0001", "a number from 0.001 to 1e9 ns, or 0"),
             (DOMAINS[8], "none", "from 1 to 256 flits, or unknown"),
+            (DOMAINS[9], "by size", "key=by size; expected a whole number from 1 to 256 flits"),
         ] {
             let message = read(domain, text).unwrap_err().message;
             assert!(message.contains(expected), "{message}");
