@@ -13,7 +13,7 @@ from antiphon.cli.group import main
 from antiphon.cli.options import FILE
 from antiphon.cli.output import note, output_option, tell
 from antiphon.files import written_whole
-from antiphon.view.terminal.calibration import print_calibration
+from antiphon.view.documents.measured import calibration_document
 from antiphon.view.terminal.console import json_text, progress_bar
 
 
@@ -43,6 +43,6 @@ def calibrate(device: str, seconds: float, size: str | None, gemm: int, out: str
         if file is not None:
             file.write(json_text("calibrate", document) + "\n")
             written.close()  # in its place before anything is printed: the reader may go
-    tell("calibrate", document, output, partial(print_calibration, calibration), "measured")
+    tell("calibrate", document, output, partial(calibration_document, calibration), "measured")
     if out is not None:
         note(output, f"Endpoint file: {out}")

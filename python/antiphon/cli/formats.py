@@ -21,7 +21,7 @@ from antiphon.errors import AntiphonError
 from antiphon.files import check_prefix, written_whole
 from antiphon.results import FileProof
 from antiphon.topologies import TOPOLOGY_FORMATS
-from antiphon.view.terminal.console import open_console
+from antiphon.view.document import Document, Note
 
 
 @main.command()
@@ -90,14 +90,14 @@ def export(
         antiphon.export(network, out, format=form, consumer=consumer)
         nodes, links = len(network.nodes["name"]), len(network.links["from"])
         document = {"fabric": network.name, "format": form, "nodes": nodes, "links": links, "file": out}
-        tell("export", document, "json" if as_json else "table", lambda: _print_fabric(document))
+        tell("export", document, "json" if as_json else "table", lambda: _fabric_written(document))
         return
     if form == CHAKRA:
         check_prefix(out, "--out")
         schedule = _schedule(network, algorithm, path, collective, size, matrix, system, root)
         system_file = json.loads(antiphon.export(schedule, out, format=form, consumer=consumer))
         document = _of_traces(schedule, out, system_file)
-        tell("export", document, "json" if as_json else "table", lambda: _print_traces(document))
+        tell("export", document, "json" if as_json else "table", lambda: _traces_written(document))
         return
     with ExitStack() as written:
         file = written.enter_context(written_whole(out, extension(form)))
@@ -112,7 +112,7 @@ def export(
     else:
         proof = antiphon.prove_file(text=text)
         document = proof.to_dict() | document
-    tell("export", document, "json" if as_json else "table", lambda: _print_exported(proof, document))
+    tell("export", document, "json" if as_json else "table", lambda: _exported(proof, document))
 
 
 def _schedule(
@@ -145,12 +145,17 @@ def _of_traces(schedule: antiphon.Schedule, prefix: str, system_file: dict[str, 
     }
 
 
-def _print_traces(document: dict[str, Any]) -> None:
-    console = open_console()
+def _lines(*lines: str) -> Document:
+    return Document([Note(line, wrap=True) for line in lines])
+
+
+def _traces_written(document: dict[str, Any]) -> Document:
     what = f"{document['algorithm']}, {document['collective']} on {document['ranks']:,} ranks"
-    console.print(f"✓ {what}: read back as written ({document['messages']:,} messages)", markup=False)
-    console.print(f"Files: {document['file']}.0.et to {document['file']}.{document['ranks'] - 1}.et", markup=False)
-    console.print(f"ASTRA-sim's system file: {json.dumps(document['system_file'])}", markup=False)
+    return _lines(
+        f"✓ {what}: read back as written ({document['messages']:,} messages)",
+        f"Files: {document['file']}.0.et to {document['file']}.{document['ranks'] - 1}.et",
+        f"ASTRA-sim's system file: {json.dumps(document['system_file'])}",
+    )
 
 
 def _refuse_problem(form: str) -> None:
@@ -166,21 +171,17 @@ def _refuse_problem(form: str) -> None:
             raise click.UsageError(f"--format {form} writes the fabric alone: leave out {option}")
 
 
-def _print_fabric(document: dict[str, Any]) -> None:
-    console = open_console()
-    console.print(f"{document['fabric']}: {document['nodes']:,} nodes, {document['links']:,} links", markup=False)
-    console.print(f"File: {document['file']}", markup=False)
+def _fabric_written(document: dict[str, Any]) -> Document:
+    figures = f"{document['fabric']}: {document['nodes']:,} nodes, {document['links']:,} links"
+    return _lines(figures, f"File: {document['file']}")
 
 
-def _print_exported(proof: FileProof | None, document: dict[str, Any]) -> None:
-    console = open_console()
+def _exported(proof: FileProof | None, document: dict[str, Any]) -> Document:
     if proof is None:
-        console.print(f"{document['ranks']:,} ranks, {document['messages']:,} messages", markup=False)
+        lines = [f"{document['ranks']:,} ranks, {document['messages']:,} messages"]
     else:
-        console.print(f"✓ {proven(proof)}", markup=False)
-        for line in readers(proof):
-            console.print(line, markup=False)
-    console.print(f"File: {document['file']}", markup=False)
+        lines = [f"✓ {proven(proof)}", *readers(proof)]
+    return _lines(*lines, f"File: {document['file']}")
 
 
 def proven(proof: FileProof) -> str:
@@ -213,7 +214,7 @@ def verified_file(path: str, fabric: antiphon.Fabric | None, size: str | None) -
     except AntiphonError as error:
         if error.code != "not-proven":
             raise
-        return Outcome({"file": path, "verified": False, "counter_example": error.message}, lambda: None, error)
+        return Outcome({"file": path, "verified": False, "counter_example": error.message}, Document, error)
     document: dict[str, Any] = {"file": path, "verified": True, "counter_example": None} | proof.to_dict()
     lines = [f"✓ {proven(proof)}", *readers(proof)]
     try:
@@ -230,10 +231,4 @@ def verified_file(path: str, fabric: antiphon.Fabric | None, size: str | None) -
             raise
         document |= {"fabric": None, "no_schedule": error.message}
         lines.append(f"No schedule, so it cannot be timed: {error.message}")
-
-    def show() -> None:
-        console = open_console()
-        for line in lines:
-            console.print(line, markup=False)
-
-    return Outcome(document, show)
+    return Outcome(document, lambda: _lines(*lines))

@@ -12,7 +12,7 @@ from antiphon.cli.group import main
 from antiphon.cli.options import completing, energy_option, platform_option
 from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
-from antiphon.view.terminal.networks import print_rails
+from antiphon.view.documents.network import rails_document
 
 TOPOLOGY = click.argument("topology", shell_complete=completing(antiphon.rails_topologies))
 
@@ -88,4 +88,4 @@ def rails(
     runs = [antiphon.rails(topology, size, scheduler=name, **parameters) for name in schedulers.split(",")]
     documents = [run.to_dict() for run in runs]
     document = documents[0] if len(runs) == 1 else {"runs": documents}
-    tell("rails", document, output, partial(print_rails, runs), "runs")
+    tell("rails", document, output, partial(rails_document, runs), "runs")

@@ -1,0 +1,1 @@
+"""Documents of results, a function for each kind."""

@@ -1,0 +1,284 @@
+"""One collective: algorithms compared, a run, tuning, a bound, and what needs no simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import antiphon
+from antiphon.collective.choices import Choice
+from antiphon.collective.matrix import size_text
+from antiphon.collective.result import ALL_RANKS, Estimate
+from antiphon.results import Bound, Replanned
+from antiphon.view.document import Document, Note, Part, Table, Verbatim, dim, facts, left_out, table_of
+from antiphon.view.documents.energy import energy_facts, share_of_least, unknown
+from antiphon.view.documents.fabric import fabric_map
+from antiphon.view.text import (
+    NO_STEPS,
+    bound_names,
+    certified,
+    certified_run,
+    format_bandwidth,
+    format_energy,
+    format_power,
+    format_steps,
+    format_time,
+    limit_text,
+    platform,
+)
+
+DISPENSABLE = ("Bus bandwidth:", "Steps:", "Links busy:", "Bandwidth:", "Power:")
+"""Columns of a comparison that a narrow terminal goes without, the first to go first."""
+BUSIEST = 10
+"""Rows of the table of links of one run."""
+
+
+def comparison_document(comparison: antiphon.Comparison) -> Document:
+    """The table of a comparison, the bound, and what was left out."""
+    columns: dict[str, Callable[[list[antiphon.Run]], str]] = {
+        "Algorithm": lambda runs: runs[0].label,
+        "Time:": lambda runs: format_time(runs[0].time_ns),
+        # Side by side: the time at each fidelity, and how far the cheaper ones are from the most detailed.
+        **{f"{name}:": partial(_time_at, name) for name in comparison.fidelities},
+        "Of bound:": lambda runs: _share(runs[0].efficiency),
+        "Bandwidth:": lambda runs: format_bandwidth(runs[0].algorithm_bandwidth_gb_per_s),
+        "Bus bandwidth:": lambda runs: format_bandwidth(runs[0].bus_bandwidth_gb_per_s),
+        "Links busy:": lambda runs: f"{runs[0].result.link_utilization_mean:.1%}",
+        "Steps:": lambda runs: format_steps(runs[0].stats.steps, runs[0].stats.messages),
+        "Energy:": lambda runs: format_energy(runs[0].energy.total_j) if runs[0].energy else "-",
+        "Of least:": lambda runs: share_of_least(runs[0].energy),
+        "Power:": lambda runs: format_power(runs[0].energy.average_power_w) if runs[0].energy else "-",
+        "Proof": lambda runs: _proof_mark(runs[0]),
+    }
+    several = len(comparison.fidelities) > 1
+    time = f"{comparison.fidelities[-1]}:" if several else "Time:"
+    unwanted = ["Time:"] if several else [f"{name}:" for name in comparison.fidelities]
+    if not any(run.energy for run in comparison.runs):
+        unwanted += ["Energy:", "Of least:", "Power:"]
+    columns = {name: cell for name, cell in columns.items() if name not in unwanted}
+
+    def estimated(estimate: Estimate) -> list[str]:
+        share = "-" if estimate.most_efficiency is None else f"< {estimate.most_efficiency:.1%}"
+        cells = {"Algorithm": estimate.algorithm, "Of bound:": share, "Proof": "not timed"}
+        return [(cells | {time: f"> {format_time(estimate.least_time_ns)}"}).get(name, "") for name in columns]
+
+    where = platform(comparison.system, comparison.fidelity)
+    size = size_text(comparison.bytes, comparison.matrix_bytes)
+    rows = [[cell(runs) for cell in columns.values()] for runs in comparison.ladder]
+    estimates = [estimated(estimate) for estimate in comparison.estimates]
+    styles = [*["bold green", *[""] * len(rows)][: len(rows)], *["dim"] * len(estimates)]
+    title = f"{comparison.collective} of {size} on {comparison.fabric} (system {where})"
+    parts: list[Part] = [Table(list(columns), rows + estimates, title, styles, dispensable=DISPENSABLE)] if rows else []
+    if estimates:
+        parts.append(
+            Note(
+                "Not timed: their busiest links alone take more than five times as long as the best; --all times them."
+            )
+        )
+    bound = comparison.bound
+    parts.append(Note(f"Lower bound: {format_time(bound.time_ns)} ({bound_names(bound)})"))
+    if bound.limit.text:
+        parts.append(Note(f"Limit: {limit_text(bound)}"))
+    parts += [Note(f"Certificate: {text}") for text in map(certified_run, comparison.ranking) if text]
+    if any(run.bound_of != ALL_RANKS for run in comparison.runs):
+        note = (
+            "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."
+        )
+        parts.append(Note(note))
+    parts += [note for run in comparison.runs[:1] for note in _platform(run)]
+    return Document([*parts, *_left_out(comparison.collective, comparison.refused)])
+
+
+def best_document(documents: Sequence[Mapping[str, Any]]) -> Document:
+    """The best of the comparisons on several fabrics, one below the other."""
+    rows = []
+    for document in documents:
+        best = next(iter(document["runs"]), None)
+        of_best = (
+            ("-", "-", "-")
+            if best is None
+            else (best["algorithm"], format_time(best["time_ns"]), _share(best["efficiency"]))
+        )
+        rows.append((document["fabric"], *of_best))
+    return Document([Table(("Fabric", "Best", "Time:", "Of bound:"), rows, "The best on each fabric")])
+
+
+def run_document(run: antiphon.Run, fabric: antiphon.Fabric) -> Document:
+    """The figures of one run on a fabric and its busiest links."""
+    result, links, names = run.result, run.result.links, fabric.nodes["name"]
+    size, steps = size_text(run.bytes, run.matrix_bytes), format_steps(run.stats.steps, run.stats.messages)
+    figures = [
+        ("Collective", f"{run.collective} of {size} (system {platform(run.system, result.fidelity)})"),
+        ("Proof", _proof_mark(run)),
+        ("Time", format_time(run.time_ns)),
+        ("Lower bound", _bound_of(run)),
+        ("Algorithm bandwidth", format_bandwidth(run.algorithm_bandwidth_gb_per_s)),
+        ("Bus bandwidth", format_bandwidth(run.bus_bandwidth_gb_per_s)),
+        ("Links busy, mean / max", f"{result.link_utilization_mean:.1%} / {links['utilization'].max():.1%}"),
+        ("First / last chunk complete", f"{format_time(result.first_chunk_ns)} / {format_time(result.last_chunk_ns)}"),
+        *((("Steps", steps),) if steps != NO_STEPS else ()),
+        ("Packet hops / flit hops", f"{result.packet_hops:,} / {result.flit_hops:,}"),
+        *energy_facts(result.energy),
+    ]
+    busiest = table_of(
+        (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST].tolist(),
+        {
+            "Link:": str,
+            "From → to": lambda link: f"{names[links['from'][link]]} → {names[links['to'][link]]}",
+            "Busy:": lambda link: f"{links['utilization'][link]:.1%}",
+            "Bytes:": lambda link: f"{links['bytes'][link]:,}",
+            "Packets:": lambda link: f"{links['packets'][link]:,}",
+        },
+        "Busiest links",
+    )
+    return Document([facts(figures, f"{run.algorithm} on {run.fabric}"), busiest, *_platform(run)])
+
+
+def tuning_document(tuning: antiphon.Tuning) -> Document:
+    """The best algorithm for each size, and the crossovers."""
+    of_time = tuning.objective == "time"
+
+    def named(choice: Choice) -> str:
+        without = choice.best.excluded_ranks
+        return choice.best.algorithm + (f" (without rank {', '.join(map(str, without))})" if without else "")
+
+    def more(choice: Choice) -> str:
+        least, *others = (run.cost(tuning.objective) for run in choice.ranking[:2])
+        return (f"{others[0] / least - 1:.1%}" if least else "-") if others else ""
+
+    columns: dict[str, Callable[[Choice], str]] = {
+        "Size": lambda choice: antiphon.format_bytes(choice.bytes),
+        "Best": named,
+        "Time:": lambda choice: format_time(choice.time_ns),
+        "Of bound:": lambda choice: _share(choice.efficiency),
+        "Bandwidth:": lambda choice: format_bandwidth(choice.bytes / choice.time_ns),
+        "Energy:": lambda choice: format_energy(choice.best.energy.total_j) if choice.best.energy else "-",
+        "Next:": lambda choice: choice.ranking[1].algorithm if len(choice.ranking) > 1 else "",
+        "Slower by:" if of_time else f"More {tuning.objective} by:": more,
+    }
+    without = [] if any(choice.best.energy for choice in tuning) else ["Energy:"]
+    title = f"{tuning.collective} on {tuning.fabric} (system {platform(tuning.system, tuning.fidelity)})"
+    title += "" if of_time else f", least {tuning.objective}"
+    parts: list[Part] = [
+        table_of(tuning.choices, columns, title, without=without),
+        *unknown(tuning.choices[0].best.energy),
+    ]
+    if tuning.left_out:
+        sizes = ", ".join(map(antiphon.format_bytes, tuning.left_out))
+        parts.append(Note(f"Left out when the time limit was over: {sizes}, and crossovers"))
+    for size, before, after in tuning.crossovers:
+        parts.append(Note(f"From about {antiphon.format_bytes(size)} on: {after} instead of {before}"))
+    return Document([*parts, *_left_out(tuning.collective, tuning.refused)])
+
+
+def bound_document(title: str, lower: Bound) -> Document:
+    """Every lower bound, and what the largest rests on."""
+    times = {name: getattr(lower, f"{name}_ns") for name in ("volume", "cut", "latency", "strength", "prices")}
+    texts = {name: "not applicable" if time is None else format_time(time) for name, time in times.items()}
+    texts[lower.binding] += " (binding)"
+    styles = ["bold" if name == lower.binding else "" for name in texts]
+    return Document(
+        [
+            Note(title, wrap=True),
+            Table(("Bound", "Time:"), list(texts.items()), styles=styles),
+            Note(f"Limit: {limit_text(lower)}"),
+        ]
+    )
+
+
+def schedule_document(fabric: antiphon.Fabric, schedule: antiphon.Schedule, figures: Mapping[str, Any]) -> Document:
+    """The figures of a schedule, and a map of a fabric that is configured."""
+    steps = ", ".join(f"{phase['name']} {phase['steps']:,}" for phase in figures["phases"])
+    count = format_steps(figures["steps"], figures["messages"])
+    slots = (
+        ("Steps", f"{count} ({steps})"),
+        ("Links in use, steady state", f"{figures['used_links_percent']:.1f} %"),
+    )
+    rows = [
+        ("Collective", f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"),
+        ("Dimensions", "\n".join(map(_dimension, figures["dimensions"])) or "none"),
+        ("Proof", "✓ complete"),
+        ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
+        *(slots if count != NO_STEPS else ()),
+        ("Links without traffic", f"{figures['links_idle']:,} of {len(fabric.links['from']):,}"),
+        ("Height of reduction / broadcast", f"{figures['reduce_height_max']} / {figures['copy_height_max']}"),
+        ("Lanes, transfers, messages", f"{figures['lanes']:,}, {figures['transfers']:,}, {figures['messages']:,}"),
+        ("Bytes per link, mean / max", f"{figures['link_bytes_mean']:,.0f} / {figures['link_bytes_max']:,}"),
+    ]
+    drawing = fabric_map(fabric)
+    return Document([facts(rows, f"{schedule.algorithm} on {fabric.name}"), *([Verbatim(drawing)] if drawing else [])])
+
+
+def _dimension(row: dict[str, Any]) -> str:
+    through = " through it" if row["shape"] == "switch" else ""
+    return f"{row['shape']} of {row['size']}, {row['rate_gb_per_s']:g} GB/s, {row['latency_ns']:g} ns{through}"
+
+
+def replanned_document(found: Replanned, system: str) -> Document:
+    """What was kept, how good it is on a system, and how long each part of the work took."""
+    schedule = found.schedule
+    least = f"no schedule takes less than {format_time(found.certified_ns)} on system {system}"
+    size = size_text(schedule.bytes, schedule.matrix_bytes)
+    lines = [
+        f"✓ {schedule.algorithm}, {schedule.collective} of {size} on {found.fabric.name}: proven",
+        f"✓ {certified(found.share_of_optimum)}: {least}",
+    ]
+    before = found.certified_before_ns
+    if before is not None:
+        lines.append(f"  Before the failure none took less than {format_time(before)}")
+    if found.kept + found.mended:
+        what = "plans of paths" if schedule.collective == "all-to-all" else "trees"
+        all_before = f"{found.kept + found.mended} {what} before"
+        lines.append(f"  Of the {all_before}, {found.kept} are whole, and others were found for {found.mended}")
+    else:
+        lines.append("  Planned anew: its trees before are nothing to start from")
+    times = (("plan and prices", found.planning_ms), ("schedule", found.lowering_ms), ("proof", found.proof_ms))
+    lines.append("  Took " + ", ".join(f"{format_time(took * 1e6)} for {part}" for part, took in times))
+    return Document([Note(line) for line in lines])
+
+
+def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:
+    """The time at a fidelity, and by how much it is off the most detailed one."""
+    best = runs[0]
+    run = next((run for run in runs if run.result.fidelity == fidelity), None)
+    if run is None:
+        return "left out"
+    return format_time(run.time_ns) + (
+        "" if run is best else f" ({round(run.time_ns / best.time_ns - 1, 3) + 0.0:+.1%})"
+    )
+
+
+def _left_out(collective: str, refused: Sequence[antiphon.Refusal]) -> list[Note]:
+    """What was left out: on one line what has the same reason, such as that it is for other collectives."""
+    able = {known.name for known in antiphon.algorithms() if collective in known.collectives}
+    by_reason: dict[str, list[str]] = {}
+    for refusal in refused:
+        where = f" ({refusal.fidelity})" if refusal.fidelity else ""
+        other = refusal.algorithm.partition(":")[0] not in able
+        reason = f"for other collectives than {collective}" if other else refusal.reason
+        by_reason.setdefault(reason, []).append(refusal.algorithm + where)
+    return left_out([f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()])
+
+
+def _platform(run: antiphon.Run) -> list[Note]:
+    """What the platform changes, and what of it nobody knows."""
+    return [*map(dim, filter(None, (run.rounding, run.replaced))), *unknown(run.energy)]
+
+
+def _bound_of(run: antiphon.Run) -> str:
+    if run.efficiency is None:
+        return "none: its ranks share a node"
+    whose = {"participants": " for the ranks that take part", "placement": " for its placement"}.get(run.bound_of, "")
+    return f"{format_time(run.bound.time_ns)} ({bound_names(run.bound)}){whose}; reached to {_share(run.efficiency)}"
+
+
+def _proof_mark(run: antiphon.Run) -> str:
+    mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
+    if run.excluded_ranks:
+        return f"{mark} without rank {', '.join(map(str, run.excluded_ranks))}"
+    return mark if run.bound_of == ALL_RANKS else f"{mark} ranks on other nodes"
+
+
+def _share(efficiency: float | None) -> str:
+    return "-" if efficiency is None else f"{efficiency:.1%}"

@@ -1,0 +1,169 @@
+"""Flit-level and multi-dimensional networks, and advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import antiphon
+from antiphon.network.saturation import Saturation
+from antiphon.results import rows_of
+from antiphon.view.document import Document, Note, table_of
+from antiphon.view.documents.energy import energies
+from antiphon.view.text import digits, format_time
+
+
+def noc_document(runs: Sequence[antiphon.NocResult]) -> Document:
+    """A table of rates and latencies."""
+    first = runs[0]
+    router = first.router
+    stable = all(run.stable for run in runs)
+
+    def half_width(run: antiphon.NocResult) -> str:
+        width = run.packet_latency_cycles.half_width
+        return "" if width is None else f"{width:,.2f}"
+
+    columns: dict[str, Callable[[antiphon.NocResult], str]] = {
+        "Rate:": lambda run: f"{run.rate:.4g}",
+        "Accepted:": lambda run: f"{run.accepted_flits_per_node_cycle:.4g}",
+        "Latency:": lambda run: f"{run.packet_latency_cycles.mean:,.2f}",
+        "±:": half_width,
+        "p50:": lambda run: f"{run.packet_latency_cycles.p50:,}",
+        "p99:": lambda run: f"{run.packet_latency_cycles.p99:,}",
+        "In network:": lambda run: f"{run.network_latency_mean_cycles:,.2f}",
+        "Routers:": lambda run: f"{run.hops_mean:.2f}",
+        "Packets:": lambda run: f"{run.packets:,}",
+        "": lambda run: "" if run.stable else "saturated",
+    }
+    title = (
+        f"{first.traffic} traffic on {first.fabric}: {first.packet_flits}-flit packets, routing"
+        f" {first.routing}, {router.vcs} x {router.vc_depth}-flit buffers\n"
+        "(rates in flits per rank and cycle, latencies in cycles)"
+    )
+    energy = energies([(f"rate {run.rate:.4g}", run.energy) for run in runs], "Energy of the whole run")
+    saturated = Note("saturated: beyond what the network carries; latencies are only those of packets delivered")
+    table = table_of(runs, columns, title, lambda run: "" if run.stable else "red", [""] if stable else [])
+    return Document([table, *energy, *([] if stable else [saturated])])
+
+
+def saturation_document(found: Saturation) -> Document:
+    """The run at the largest stable rate, and that rate."""
+    least = found.unstable_rate
+    above = "every rate is stable" if least is None else f"unstable from {least:.4g} on"
+    rate = Note(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")
+    return noc_document([found.stable]).with_(rate)
+
+
+def rails_document(runs: Sequence[antiphon.RailsRun]) -> Document:
+    """A row for each scheduler: time, utilization, and that of every dimension."""
+    first = runs[0]
+    title = f"{first.collective} of {antiphon.format_bytes(first.bytes)} on {first.topology}"
+    endpoint = "" if first.endpoint == "system" else f", endpoint {first.endpoint}"
+    title += f" ({first.npus:,} NPUs, {first.chunks} chunks{endpoint})"
+
+    def used_at(place: int) -> Callable[[antiphon.RailsRun], str]:
+        return lambda run: f"{run.dimensions['utilization'][place]:.1%}"
+
+    columns: dict[str, Callable[[antiphon.RailsRun], str]] = {
+        "Scheduler": lambda run: run.scheduler,
+        "Queue": lambda run: run.intra,
+        "Time:": lambda run: format_time(run.time_ns),
+        "With jitter:": lambda run: format_time(run.jittered_time_ns or 0),
+        "Speedup:": lambda run: f"{first.time_ns / run.time_ns:.2f}x",
+        "Utilization:": lambda run: f"{run.utilization:.1%}",
+    }
+    used = {f"{name}:": used_at(place) for place, name in enumerate(first.dimensions["name"].tolist())}
+    without = ["With jitter:"] if all(run.jittered_time_ns is None for run in runs) else []
+    energy = energies([(run.scheduler, run.energy) for run in runs], "Energy")
+    notes = []
+    if first.utilization_bound is not None:
+        notes.append(Note(f"No scheduler uses more than {first.utilization_bound:.1%} of the rates together."))
+    return Document([table_of(runs, columns | used, title, without=without), *energy, *notes])
+
+
+def rails_advice_document(advice: antiphon.RailsAdvice) -> Document:
+    """The dimensions, their rates and how these go together."""
+    held = not advice.dimensions["binding"].all()
+    dimensions = table_of(
+        zip(*advice.dimensions.values(), strict=True),
+        {
+            "Dimension": lambda row: row[0],
+            "Rate:": lambda row: f"{row[1]:,.0f} Gb/s",
+            "Balanced:": lambda row: f"{row[2]:,.0f} Gb/s",
+            "Note": lambda row: "holds all others back" if held and row[3] else "",
+        },
+        f"{advice.topology} ({advice.npus:,} NPUs)",
+    )
+    pairs = [
+        f"dim{far} is {provision} beside dim{near}: {ratio:.2f} times what the fixed order needs"
+        for near, far, ratio, provision in zip(*advice.pairs.values(), strict=True)
+    ]
+    notes = (
+        *pairs,
+        f"The fixed order uses {advice.baseline_utilization:.1%} of the rates together.",
+        f"No scheduler uses more than {advice.utilization_bound:.1%}, latency apart.",
+        "Balanced: the same rates together, divided so that the fixed order keeps all dimensions busy.",
+    )
+    return Document([dimensions, *map(Note, notes)])
+
+
+ENGINE_PARTS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "memory_gb_per_s": ("Memory bandwidth", "{:,.0f} GB/s".format),
+    "bus_gb_per_s": ("Bus", "{:,.0f} GB/s".format),
+    "alus": ("Adders", "{:,.0f}".format),
+    "fsms": ("State machines", "{:,.0f}".format),
+    "sram_bytes": ("SRAM", lambda count: antiphon.format_bytes(int(count))),
+}
+"""Names of an engine's parts, and how much of one is shown."""
+
+
+def engine_advice_document(advice: antiphon.EngineAdvice) -> Document:
+    """What an engine needs, alone and together, and what it costs."""
+    table = table_of(
+        [(row["least"], getattr(advice, row["part"]), *ENGINE_PARTS[row["part"]]) for row in rows_of(advice.alone)],
+        {
+            "Engine": lambda row: row[2],
+            "With plenty of the others:": lambda row: row[3](row[0]),
+            "Together:": lambda row: row[3](row[1]),
+        },
+        f"{advice.collective} of {antiphon.format_bytes(advice.bytes)} on {advice.topology}",
+    )
+    limit = "" if advice.limit is None else f"; the limit is its {ENGINE_PARTS[advice.limit][0].lower()}"
+    cost = f"Area {advice.area_um2 / 1e6:,.3f} mm2, power {advice.power_mw / 1e3:,.3f} W in 28 nm"
+    notes = (
+        f"Reaches {advice.reached:.1%} of an ideal endpoint ({format_time(advice.ideal_ns)}).",
+        f"The paper's engine reaches {advice.paper_reached:.1%}{limit}.",
+        f"{cost} (ACE, ISCA 2021, Table IV, scaled).",
+        f"Use it: --endpoint {advice.endpoint}",
+    )
+    return Document([table, *map(Note, notes)])
+
+
+def trees_advice_document(advice: antiphon.TreesAdvice) -> Document:
+    """Steps and times of ring and trees, and where the ring is faster."""
+    title = f"AllReduce of {antiphon.format_bytes(advice.bytes)} on {advice.ranks:,} ranks: "
+    title += f"{format_time(advice.latency_ns)} a step, {advice.bandwidth_gb_per_s:,.6g} GB/s, height {advice.height}"
+    ways = advice.to_dict()["ways"]
+
+    def ring_is_faster(way: dict[str, int]) -> str:
+        first, last = way["ring_faster_from_bytes"], way["ring_faster_to_bytes"]
+        upper = "" if last >= 1 << 50 else f" to {_size(last)}"
+        return f"from {_size(first)}{upper}" if last else ""
+
+    columns: dict[str, Callable[[dict[str, int]], str]] = {
+        "": lambda way: str(way["name"]),
+        "Trees:": lambda way: str(way["trees"] or ""),
+        "Chunks:": lambda way: f"{way['chunks']:,}",
+        "Steps:": lambda way: f"{way['steps']:,}",
+        "Time:": lambda way: format_time(way["time_ns"]),
+        "By equation:": lambda way: format_time(way["formula_ns"]),
+        "First chunk:": lambda way: format_time(way["first_chunk_ns"]),
+        "Ring / this:": lambda way: f"{ways[0]['time_ns'] / way['time_ns']:.2f}x",
+        "Ring is faster": ring_is_faster,
+    }
+    return Document([table_of(ways, columns, title)])
+
+
+def _size(count: int) -> str:
+    """A number of bytes in the largest decimal unit below it."""
+    power = min((len(str(count)) - 1) // 3, 5)
+    return f"{digits(count / 1000**power)} {('B', 'kB', 'MB', 'GB', 'TB', 'PB')[power]}"
