@@ -6,10 +6,10 @@ Makers of documents (``view/documents/``) put figures into words; terminals, Mar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
-T = TypeVar("T")
+from antiphon.view.text import filled
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,19 @@ class Table:
     rows: Sequence[Sequence[str | Note]]
     title: str = ""
     styles: Sequence[str] = ()
-    header: bool = True
-    ruled: bool = False
-    dispensable: Sequence[str] = ()
+    header: bool = field(default=True, repr=False)
+    ruled: bool = field(default=False, repr=False)
+    dispensable: Sequence[str] = field(default=(), repr=False)
 
     @property
     def heads(self) -> list[tuple[str, bool]]:
         """The name of each column, and whether it has figures."""
         return [(name.removesuffix(":"), name.endswith(":")) for name in self.columns]
+
+    def with_row(self, cells: Mapping[str, str], style: str) -> Table:
+        """The same, and a row that has only some of its cells."""
+        row = [cells.get(name, "") for name in self.columns]
+        return replace(self, rows=[*self.rows, row], styles=[*self.styles, style])
 
 
 @dataclass(frozen=True)
@@ -93,25 +98,35 @@ class Document:
 
 
 def table_of(
-    records: Iterable[T],
-    columns: Mapping[str, Callable[[T], str]],
+    records: Iterable[Any],
+    columns: str,
     title: str = "",
-    style: Callable[[T], str] = lambda _record: "",
+    style: Callable[[Any], str] = lambda _record: "",
     without: Collection[str] = (),
+    **computed: Callable[[Any], Any],
 ) -> Table:
-    """A row for each record; the columns, but for some, say how their cells are made.
+    """A row for each record. Columns, with bars between them, are a name and what ``filled`` makes of the rest.
 
-    >>> table_of([0.5, 1.0], {"Rate:": "{:.2f}".format}).rows
-    [['0.50'], ['1.00']]
+    >>> table_of([{"name": "ring", "time_ns": 2.5e6}], "Algorithm {name} | Time: {time_ns}")
+    Table(columns=['Algorithm', 'Time:'], rows=[['ring', '2.50 ms']], title='', styles=[''])
+
+    Args:
+        records: dictionaries or objects.
+        style: how the row of a record looks.
+        without: names of columns that are left out.
+        computed: what is no field of a record.
     """
-    rows, shown = list(records), [name for name in columns if name not in without]
-    cells = [[columns[name](record) for name in shown] for record in rows]
-    return Table(shown, cells, title, [style(record) for record in rows])
+    rows = list(records)
+    parts = [column.partition("{") for column in columns.split(" | ")]
+    shown = [(name.rstrip(), brace + cell) for name, brace, cell in parts if name.rstrip() not in without]
+    cells = [[filled(cell, record, computed) for _, cell in shown] for record in rows]
+    return Table([name for name, _ in shown], cells, title, [style(record) for record in rows])
 
 
-def facts(rows: Iterable[tuple[str, str]], title: str = "") -> Table:
-    """Labels and values."""
-    return Table(("", ""), list(rows), title, header=False)
+def facts(table: Table | None, title: str = "", more: Sequence[tuple[str, str]] = ()) -> Table:
+    """Labels and values: the only row of a table, and more."""
+    rows = [] if table is None else zip(table.columns, table.rows[0], strict=True)
+    return Table(("", ""), [*rows, *more], title, header=False)
 
 
 def dim(text: str) -> Note:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import antiphon
 from antiphon.collective.choices import Choice
 from antiphon.collective.matrix import size_text
-from antiphon.collective.result import ALL_RANKS, Estimate
-from antiphon.results import Bound, Replanned
+from antiphon.collective.result import ALL_RANKS
+from antiphon.results import Bound, Replanned, rows_of
 from antiphon.view.document import Document, Note, Part, Table, Verbatim, dim, facts, left_out, table_of
 from antiphon.view.documents.energy import energy_facts, share_of_least, unknown
 from antiphon.view.documents.fabric import fabric_map
@@ -19,13 +20,11 @@ from antiphon.view.text import (
     bound_names,
     certified,
     certified_run,
-    format_bandwidth,
-    format_energy,
-    format_power,
     format_steps,
     format_time,
     limit_text,
     platform,
+    without_ranks,
 )
 
 DISPENSABLE = ("Bus bandwidth:", "Steps:", "Links busy:", "Bandwidth:", "Power:")
@@ -36,134 +35,110 @@ BUSIEST = 10
 
 def comparison_document(comparison: antiphon.Comparison) -> Document:
     """The table of a comparison, the bound, and what was left out."""
-    columns: dict[str, Callable[[list[antiphon.Run]], str]] = {
-        "Algorithm": lambda runs: runs[0].label,
-        "Time:": lambda runs: format_time(runs[0].time_ns),
-        # Side by side: the time at each fidelity, and how far the cheaper ones are from the most detailed.
-        **{f"{name}:": partial(_time_at, name) for name in comparison.fidelities},
-        "Of bound:": lambda runs: _share(runs[0].efficiency),
-        "Bandwidth:": lambda runs: format_bandwidth(runs[0].algorithm_bandwidth_gb_per_s),
-        "Bus bandwidth:": lambda runs: format_bandwidth(runs[0].bus_bandwidth_gb_per_s),
-        "Links busy:": lambda runs: f"{runs[0].result.link_utilization_mean:.1%}",
-        "Steps:": lambda runs: format_steps(runs[0].stats.steps, runs[0].stats.messages),
-        "Energy:": lambda runs: format_energy(runs[0].energy.total_j) if runs[0].energy else "-",
-        "Of least:": lambda runs: share_of_least(runs[0].energy),
-        "Power:": lambda runs: format_power(runs[0].energy.average_power_w) if runs[0].energy else "-",
-        "Proof": lambda runs: _proof_mark(runs[0]),
-    }
     several = len(comparison.fidelities) > 1
     time = f"{comparison.fidelities[-1]}:" if several else "Time:"
-    unwanted = ["Time:"] if several else [f"{name}:" for name in comparison.fidelities]
-    if not any(run.energy for run in comparison.runs):
-        unwanted += ["Energy:", "Of least:", "Power:"]
-    columns = {name: cell for name, cell in columns.items() if name not in unwanted}
-
-    def estimated(estimate: Estimate) -> list[str]:
-        share = "-" if estimate.most_efficiency is None else f"< {estimate.most_efficiency:.1%}"
-        cells = {"Algorithm": estimate.algorithm, "Of bound:": share, "Proof": "not timed"}
-        return [(cells | {time: f"> {format_time(estimate.least_time_ns)}"}).get(name, "") for name in columns]
-
+    # Side by side: the time at each fidelity, and how far the cheaper ones are from the most detailed.
+    times = " | ".join(f"{name}: {{{name}}}" for name in comparison.fidelities) if several else "Time: {0.time_ns}"
     where = platform(comparison.system, comparison.fidelity)
     size = size_text(comparison.bytes, comparison.matrix_bytes)
-    rows = [[cell(runs) for cell in columns.values()] for runs in comparison.ladder]
-    estimates = [estimated(estimate) for estimate in comparison.estimates]
-    styles = [*["bold green", *[""] * len(rows)][: len(rows)], *["dim"] * len(estimates)]
-    title = f"{comparison.collective} of {size} on {comparison.fabric} (system {where})"
-    parts: list[Part] = [Table(list(columns), rows + estimates, title, styles, dispensable=DISPENSABLE)] if rows else []
-    if estimates:
-        parts.append(
-            Note(
-                "Not timed: their busiest links alone take more than five times as long as the best; --all times them."
-            )
-        )
+    table = table_of(
+        comparison.ladder,
+        f"Algorithm {{0.label}} | {times} | Of bound: {{0.efficiency:.1%}}"
+        " | Bandwidth: {0.algorithm_bandwidth_gb_per_s} | Bus bandwidth: {0.bus_bandwidth_gb_per_s}"
+        " | Links busy: {0.result.link_utilization_mean:.1%} | Steps: {steps} | Energy: {0.energy.total_j}"
+        " | Of least: {least} | Power: {0.energy.average_power_w} | Proof {proof}",
+        f"{comparison.collective} of {size} on {comparison.fabric} (system {where})",
+        lambda runs: "bold green" if runs is comparison.ladder[0] else "",
+        () if any(run.energy for run in comparison.runs) else ("Energy:", "Of least:", "Power:"),
+        steps=lambda runs: format_steps(runs[0].stats.steps, runs[0].stats.messages),
+        least=lambda runs: share_of_least(runs[0].energy),
+        proof=lambda runs: _proof_mark(runs[0]),
+        **{name: partial(_time_at, name) for name in comparison.fidelities},
+    )
+    for estimate in comparison.estimates:
+        share = "-" if estimate.most_efficiency is None else f"< {estimate.most_efficiency:.1%}"
+        cells = {"Algorithm": estimate.algorithm, "Of bound:": share, "Proof": "not timed"}
+        table = table.with_row(cells | {time: f"> {format_time(estimate.least_time_ns)}"}, "dim")
+    parts: list[Part] = [replace(table, dispensable=DISPENSABLE)] if comparison.runs else []
+    if comparison.estimates:
+        note = "Not timed: their busiest links alone take more than five times as long as the best"
+        parts.append(Note(f"{note}; --all times them."))
     bound = comparison.bound
     parts.append(Note(f"Lower bound: {format_time(bound.time_ns)} ({bound_names(bound)})"))
     if bound.limit.text:
         parts.append(Note(f"Limit: {limit_text(bound)}"))
     parts += [Note(f"Certificate: {text}") for text in map(certified_run, comparison.ranking) if text]
     if any(run.bound_of != ALL_RANKS for run in comparison.runs):
-        note = (
-            "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."
-        )
-        parts.append(Note(note))
+        note = "Runs that leave ranks out, or place them elsewhere, come after the others"
+        parts.append(Note(f"{note}, with the bound of their ranks."))
     parts += [note for run in comparison.runs[:1] for note in _platform(run)]
     return Document([*parts, *_left_out(comparison.collective, comparison.refused)])
 
 
 def best_document(documents: Sequence[Mapping[str, Any]]) -> Document:
     """The best of the comparisons on several fabrics, one below the other."""
-    rows = []
-    for document in documents:
-        best = next(iter(document["runs"]), None)
-        of_best = (
-            ("-", "-", "-")
-            if best is None
-            else (best["algorithm"], format_time(best["time_ns"]), _share(best["efficiency"]))
-        )
-        rows.append((document["fabric"], *of_best))
-    return Document([Table(("Fabric", "Best", "Time:", "Of bound:"), rows, "The best on each fabric")])
+    rows = [{"fabric": document["fabric"], "best": next(iter(document["runs"]), None)} for document in documents]
+    columns = "Fabric {fabric} | Best {best.algorithm} | Time: {best.time_ns} | Of bound: {best.efficiency:.1%}"
+    return Document([table_of(rows, columns, "The best on each fabric")])
 
 
 def run_document(run: antiphon.Run, fabric: antiphon.Fabric) -> Document:
     """The figures of one run on a fabric and its busiest links."""
     result, links, names = run.result, run.result.links, fabric.nodes["name"]
-    size, steps = size_text(run.bytes, run.matrix_bytes), format_steps(run.stats.steps, run.stats.messages)
-    figures = [
-        ("Collective", f"{run.collective} of {size} (system {platform(run.system, result.fidelity)})"),
-        ("Proof", _proof_mark(run)),
-        ("Time", format_time(run.time_ns)),
-        ("Lower bound", _bound_of(run)),
-        ("Algorithm bandwidth", format_bandwidth(run.algorithm_bandwidth_gb_per_s)),
-        ("Bus bandwidth", format_bandwidth(run.bus_bandwidth_gb_per_s)),
-        ("Links busy, mean / max", f"{result.link_utilization_mean:.1%} / {links['utilization'].max():.1%}"),
-        ("First / last chunk complete", f"{format_time(result.first_chunk_ns)} / {format_time(result.last_chunk_ns)}"),
-        *((("Steps", steps),) if steps != NO_STEPS else ()),
-        ("Packet hops / flit hops", f"{result.packet_hops:,} / {result.flit_hops:,}"),
-        *energy_facts(result.energy),
-    ]
+    steps = format_steps(run.stats.steps, run.stats.messages)
+    figures = table_of(
+        [run],
+        "Collective {collective} of {size} (system {system}) | Proof {proof} | Time {time_ns}"
+        " | Lower bound {lower} | Algorithm bandwidth {algorithm_bandwidth_gb_per_s}"
+        " | Bus bandwidth {bus_bandwidth_gb_per_s}"
+        " | Links busy, mean / max {result.link_utilization_mean:.1%} / {most:.1%}"
+        " | First / last chunk complete {result.first_chunk_ns} / {result.last_chunk_ns} | Steps {steps}"
+        " | Packet hops / flit hops {result.packet_hops} / {result.flit_hops}",
+        without=["Steps"] if steps == NO_STEPS else [],
+        size=lambda _: size_text(run.bytes, run.matrix_bytes),
+        system=lambda _: platform(run.system, result.fidelity),
+        proof=_proof_mark,
+        lower=_bound_of,
+        most=lambda _: links["utilization"].max(),
+        steps=lambda _: steps,
+    )
+    order = (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST]
+    rows = rows_of({name: column[order] for name, column in links.items()})
     busiest = table_of(
-        (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST].tolist(),
-        {
-            "Link:": str,
-            "From → to": lambda link: f"{names[links['from'][link]]} → {names[links['to'][link]]}",
-            "Busy:": lambda link: f"{links['utilization'][link]:.1%}",
-            "Bytes:": lambda link: f"{links['bytes'][link]:,}",
-            "Packets:": lambda link: f"{links['packets'][link]:,}",
-        },
+        [
+            {**row, "link": int(link), "way": f"{names[row['from']]} → {names[row['to']]}"}
+            for row, link in zip(rows, order, strict=True)
+        ],
+        "Link: {link} | From → to {way} | Busy: {utilization:.1%} | Bytes: {bytes:,} | Packets: {packets}",
         "Busiest links",
     )
-    return Document([facts(figures, f"{run.algorithm} on {run.fabric}"), busiest, *_platform(run)])
+    return Document(
+        [facts(figures, f"{run.algorithm} on {run.fabric}", energy_facts(result.energy)), busiest, *_platform(run)]
+    )
 
 
 def tuning_document(tuning: antiphon.Tuning) -> Document:
     """The best algorithm for each size, and the crossovers."""
     of_time = tuning.objective == "time"
 
-    def named(choice: Choice) -> str:
-        without = choice.best.excluded_ranks
-        return choice.best.algorithm + (f" (without rank {', '.join(map(str, without))})" if without else "")
-
     def more(choice: Choice) -> str:
         least, *others = (run.cost(tuning.objective) for run in choice.ranking[:2])
         return (f"{others[0] / least - 1:.1%}" if least else "-") if others else ""
 
-    columns: dict[str, Callable[[Choice], str]] = {
-        "Size": lambda choice: antiphon.format_bytes(choice.bytes),
-        "Best": named,
-        "Time:": lambda choice: format_time(choice.time_ns),
-        "Of bound:": lambda choice: _share(choice.efficiency),
-        "Bandwidth:": lambda choice: format_bandwidth(choice.bytes / choice.time_ns),
-        "Energy:": lambda choice: format_energy(choice.best.energy.total_j) if choice.best.energy else "-",
-        "Next:": lambda choice: choice.ranking[1].algorithm if len(choice.ranking) > 1 else "",
-        "Slower by:" if of_time else f"More {tuning.objective} by:": more,
-    }
-    without = [] if any(choice.best.energy for choice in tuning) else ["Energy:"]
     title = f"{tuning.collective} on {tuning.fabric} (system {platform(tuning.system, tuning.fidelity)})"
-    title += "" if of_time else f", least {tuning.objective}"
-    parts: list[Part] = [
-        table_of(tuning.choices, columns, title, without=without),
-        *unknown(tuning.choices[0].best.energy),
-    ]
+    table = table_of(
+        tuning.choices,
+        "Size {bytes} | Best {best.algorithm}{left_out} | Time: {time_ns} | Of bound: {efficiency:.1%}"
+        " | Bandwidth: {bandwidth_gb_per_s} | Energy: {best.energy.total_j} | Next: {next}"
+        f" | {'Slower' if of_time else f'More {tuning.objective}'} by: {{more}}",
+        title if of_time else f"{title}, least {tuning.objective}",
+        without=[] if any(choice.best.energy for choice in tuning) else ["Energy:"],
+        left_out=lambda choice: without_ranks(choice.best.excluded_ranks, " ({})"),
+        bandwidth_gb_per_s=lambda choice: choice.bytes / choice.time_ns,
+        next=lambda choice: choice.ranking[1].algorithm if len(choice.ranking) > 1 else "",
+        more=more,
+    )
+    parts: list[Part] = [table, *unknown(tuning.choices[0].best.energy)]
     if tuning.left_out:
         sizes = ", ".join(map(antiphon.format_bytes, tuning.left_out))
         parts.append(Note(f"Left out when the time limit was over: {sizes}, and crossovers"))
@@ -189,25 +164,26 @@ def bound_document(title: str, lower: Bound) -> Document:
 
 def schedule_document(fabric: antiphon.Fabric, schedule: antiphon.Schedule, figures: Mapping[str, Any]) -> Document:
     """The figures of a schedule, and a map of a fabric that is configured."""
-    steps = ", ".join(f"{phase['name']} {phase['steps']:,}" for phase in figures["phases"])
-    count = format_steps(figures["steps"], figures["messages"])
-    slots = (
-        ("Steps", f"{count} ({steps})"),
-        ("Links in use, steady state", f"{figures['used_links_percent']:.1f} %"),
+    phases = ", ".join(f"{phase['name']} {phase['steps']:,}" for phase in figures["phases"])
+    steps = format_steps(figures["steps"], figures["messages"])
+    table = table_of(
+        [figures],
+        "Collective {collective} of {size} | Dimensions {dimensions} | Proof {proof} | Excluded ranks {excluded}"
+        " | Steps {steps} | Links in use, steady state {used_links_percent:.1f} %"
+        " | Links without traffic {links_idle} of {links}"
+        " | Height of reduction / broadcast {reduce_height_max} / {copy_height_max}"
+        " | Lanes, transfers, messages {lanes}, {transfers}, {messages}"
+        " | Bytes per link, mean / max {link_bytes_mean:,.0f} / {link_bytes_max:,}",
+        without=["Steps", "Links in use, steady state"] if steps == NO_STEPS else [],
+        size=lambda _: size_text(schedule.bytes, schedule.matrix_bytes),
+        dimensions=lambda _: "\n".join(map(_dimension, figures["dimensions"])) or "none",
+        proof=lambda _: "✓ complete",
+        excluded=lambda _: ", ".join(map(str, schedule.excluded)) or "none",
+        steps=lambda _: f"{steps} ({phases})",
+        links=lambda _: len(fabric.links["from"]),
     )
-    rows = [
-        ("Collective", f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"),
-        ("Dimensions", "\n".join(map(_dimension, figures["dimensions"])) or "none"),
-        ("Proof", "✓ complete"),
-        ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
-        *(slots if count != NO_STEPS else ()),
-        ("Links without traffic", f"{figures['links_idle']:,} of {len(fabric.links['from']):,}"),
-        ("Height of reduction / broadcast", f"{figures['reduce_height_max']} / {figures['copy_height_max']}"),
-        ("Lanes, transfers, messages", f"{figures['lanes']:,}, {figures['transfers']:,}, {figures['messages']:,}"),
-        ("Bytes per link, mean / max", f"{figures['link_bytes_mean']:,.0f} / {figures['link_bytes_max']:,}"),
-    ]
     drawing = fabric_map(fabric)
-    return Document([facts(rows, f"{schedule.algorithm} on {fabric.name}"), *([Verbatim(drawing)] if drawing else [])])
+    return Document([facts(table, f"{schedule.algorithm} on {fabric.name}"), *([Verbatim(drawing)] if drawing else [])])
 
 
 def _dimension(row: dict[str, Any]) -> str:
@@ -275,9 +251,8 @@ def _bound_of(run: antiphon.Run) -> str:
 
 def _proof_mark(run: antiphon.Run) -> str:
     mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
-    if run.excluded_ranks:
-        return f"{mark} without rank {', '.join(map(str, run.excluded_ranks))}"
-    return mark if run.bound_of == ALL_RANKS else f"{mark} ranks on other nodes"
+    elsewhere = "" if run.excluded_ranks or run.bound_of == ALL_RANKS else " ranks on other nodes"
+    return mark + without_ranks(run.excluded_ranks, " {}") + elsewhere
 
 
 def _share(efficiency: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from antiphon.results import Area, Energy
 from antiphon.results.energy import PARTS
@@ -45,21 +45,17 @@ def energies(of: Sequence[tuple[str, Energy | None]], title: str) -> list[Table 
     known = [(name, energy) for name, energy in of if energy is not None]
     if not known:
         return []
-
-    def spent(part: str) -> Callable[[tuple[str, Energy]], str]:
-        return lambda row: _shown(row[1], part)
-
+    parts = (*PARTS, "static")
+    rows = [
+        {"name": name, "of": energy, "least": share_of_least(energy)} | {part: _shown(energy, part) for part in parts}
+        for name, energy in known
+    ]
     table = table_of(
-        known,
-        {
-            "": lambda row: row[0],
-            "Energy:": lambda row: format_energy(row[1].total_j),
-            "Of least:": lambda row: share_of_least(row[1]),
-            **{f"{part.capitalize()}:": spent(part) for part in (*PARTS, "static")},
-            "Mean power:": lambda row: format_power(row[1].average_power_w),
-            "Peak power:": lambda row: format_power(row[1].peak_power_w),
-            "Energy x delay:": lambda row: f"{row[1].energy_delay_js:.3g} Js",
-        },
+        rows,
+        "{name} | Energy: {of.total_j} | Of least: {least} | "
+        + " | ".join(f"{part.capitalize()}: {{{part}}}" for part in parts)
+        + " | Mean power: {of.average_power_w} | Peak power: {of.peak_power_w}"
+        " | Energy x delay: {of.energy_delay_js:.3g} Js",
         f"{title} (system {known[0][1].system})",
     )
     return [table, *unknown(known[0][1])]
@@ -81,14 +77,11 @@ def area_document(fabric: str, area: Area) -> Document:
     """A row for each part."""
     parts = table_of(
         area.parts.rows(),
-        {
-            "Part": lambda row: row["part"],
-            "Count:": lambda row: f"{row['count']:,}",
-            "Area of one:": lambda row: f"{digits(row['area_um2'])} µm²",
-            "All:": lambda row: f"{digits(row['count'] * row['area_um2'] * 1e-6)} mm²",
-            "Power of one:": lambda row: "" if math.isnan(row["power_mw"]) else format_power(row["power_mw"] * 1e-3),
-            "Source": lambda row: row["source"],
-        },
+        "Part {part} | Count: {count} | Area of one: {one} µm² | All: {all} mm² | Power of one: {power}"
+        " | Source {source}",
         f"Area on {fabric}: routers with {area.ports} ports",
+        one=lambda row: digits(row["area_um2"]),
+        all=lambda row: digits(row["count"] * row["area_um2"] * 1e-6),
+        power=lambda row: "" if math.isnan(row["power_mw"]) else format_power(row["power_mw"] * 1e-3),
     )
     return Document([parts, Note(f"All together: {area.total_mm2:,.3f} mm²")])

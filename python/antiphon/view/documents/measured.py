@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import antiphon
 from antiphon.calibration.result import PUBLISHED
 from antiphon.view.document import Document, Note, Table, dim, table_of
-from antiphon.view.text import digits, format_bandwidth, format_bit_rate, format_time
+from antiphon.view.text import digits, format_bit_rate
 
 
 def measurement_document(found: antiphon.Measurement) -> Document:
@@ -19,25 +18,18 @@ def measurement_document(found: antiphon.Measurement) -> Document:
         size = {"size": antiphon.format_bytes(run["bytes"]), "count": f"{run['elements']:,}"}
         inside = {**run["in_place"], "predicted_ns": run["predicted_ns"], "size": "", "count": "", "place": "yes"}
         rows += [{**run, **size, "place": "no"}, inside]
-    columns: dict[str, Callable[[dict[str, Any]], str]] = {
-        "Size:": lambda row: row["size"],
-        "Count:": lambda row: row["count"],
-        "In place:": lambda row: row["place"],
-        "Time:": lambda row: format_time(row["time_ns"]),
-        "algbw:": lambda row: format_bandwidth(row["algorithm_bandwidth_gb_per_s"]),
-        "busbw:": lambda row: format_bandwidth(row["bus_bandwidth_gb_per_s"]),
-        "Wrong:": lambda row: f"{row['wrong']:,}",
-        "Predicted:": lambda row: format_time(row["predicted_ns"]),
-    }
     without = ["Predicted:"] if all(row["predicted_ns"] is None for row in rows) else []
     title = f"{found.algorithm}, {found.collective} of {found.element}, {found.ranks} {where}"
     line = f"Mean of {found.iterations:,} runs on the slowest rank"
-    return Document(
-        [
-            table_of(rows, columns, title, lambda row: "bold red" if row["wrong"] else "", without),
-            dim(f"{line}; every element was compared with the definition"),
-        ]
+    table = table_of(
+        rows,
+        "Size: {size} | Count: {count} | In place: {place} | Time: {time_ns} | algbw: {algorithm_bandwidth_gb_per_s}"
+        " | busbw: {bus_bandwidth_gb_per_s} | Wrong: {wrong} | Predicted: {predicted_ns}",
+        title,
+        lambda row: "bold red" if row["wrong"] else "",
+        without,
     )
+    return Document([table, dim(f"{line}; every element was compared with the definition")])
 
 
 def emulated_document(found: antiphon.Emulated) -> Document:
@@ -45,17 +37,12 @@ def emulated_document(found: antiphon.Emulated) -> Document:
     rows = sorted(found.runs.rows(), key=lambda row: row["measured_ns"])
     table = table_of(
         rows,
-        {
-            "Algorithm": lambda row: f"{row['algorithm']}, {antiphon.format_bytes(row['bytes'])}",
-            "Measured:": lambda row: format_time(row["measured_ns"]),
-            "Predicted:": lambda row: format_time(row["predicted_ns"]),
-            "Ratio:": lambda row: f"{row['measured_ns'] / row['predicted_ns']:.3f}",
-            "Least:": lambda row: format_time(row["least_ns"]),
-            "Most:": lambda row: format_time(row["most_ns"]),
-            "Correct:": lambda row: "yes" if row["correct"] else "NO",
-        },
+        "Algorithm {algorithm}, {bytes} | Measured: {measured_ns} | Predicted: {predicted_ns} | Ratio: {ratio:.3f}"
+        " | Least: {least_ns} | Most: {most_ns} | Correct: {right}",
         f"{found.collective} on an emulated {found.fabric}, links of {format_bit_rate(found.link_rate_bit_per_s)}",
         lambda row: "bold red" if not row["correct"] else "bold green" if row is rows[0] else "",
+        ratio=lambda row: row["measured_ns"] / row["predicted_ns"],
+        right=lambda row: "yes" if row["correct"] else "NO",
     )
     carried = f"links carried {found.slowest_link:.1%} to {found.fastest_link:.1%} of their rate"
     return Document([table, dim(f"Median of {found.repeat:,} runs; under full load, before, {carried}")])

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import antiphon
 from antiphon.network.saturation import Saturation
 from antiphon.results import rows_of
-from antiphon.view.document import Document, Note, table_of
+from antiphon.view.document import Document, Note, Table, table_of
 from antiphon.view.documents.energy import energies
-from antiphon.view.text import digits, format_time
+from antiphon.view.text import digits, format_time, shown
 
 
 def noc_document(runs: Sequence[antiphon.NocResult]) -> Document:
@@ -17,23 +17,6 @@ def noc_document(runs: Sequence[antiphon.NocResult]) -> Document:
     first = runs[0]
     router = first.router
     stable = all(run.stable for run in runs)
-
-    def half_width(run: antiphon.NocResult) -> str:
-        width = run.packet_latency_cycles.half_width
-        return "" if width is None else f"{width:,.2f}"
-
-    columns: dict[str, Callable[[antiphon.NocResult], str]] = {
-        "Rate:": lambda run: f"{run.rate:.4g}",
-        "Accepted:": lambda run: f"{run.accepted_flits_per_node_cycle:.4g}",
-        "Latency:": lambda run: f"{run.packet_latency_cycles.mean:,.2f}",
-        "±:": half_width,
-        "p50:": lambda run: f"{run.packet_latency_cycles.p50:,}",
-        "p99:": lambda run: f"{run.packet_latency_cycles.p99:,}",
-        "In network:": lambda run: f"{run.network_latency_mean_cycles:,.2f}",
-        "Routers:": lambda run: f"{run.hops_mean:.2f}",
-        "Packets:": lambda run: f"{run.packets:,}",
-        "": lambda run: "" if run.stable else "saturated",
-    }
     title = (
         f"{first.traffic} traffic on {first.fabric}: {first.packet_flits}-flit packets, routing"
         f" {first.routing}, {router.vcs} x {router.vc_depth}-flit buffers\n"
@@ -41,7 +24,18 @@ def noc_document(runs: Sequence[antiphon.NocResult]) -> Document:
     )
     energy = energies([(f"rate {run.rate:.4g}", run.energy) for run in runs], "Energy of the whole run")
     saturated = Note("saturated: beyond what the network carries; latencies are only those of packets delivered")
-    table = table_of(runs, columns, title, lambda run: "" if run.stable else "red", [""] if stable else [])
+    table = table_of(
+        runs,
+        "Rate: {rate:.4g} | Accepted: {accepted_flits_per_node_cycle:.4g} | Latency: {packet_latency_cycles.mean:,.2f}"
+        " | ±: {half_width} | p50: {packet_latency_cycles.p50} | p99: {packet_latency_cycles.p99}"
+        " | In network: {network_latency_mean_cycles:,.2f} | Routers: {hops_mean:.2f} | Packets: {packets}"
+        " | {saturated}",
+        title,
+        lambda run: "" if run.stable else "red",
+        [""] if stable else [],
+        half_width=lambda run: shown("", run.packet_latency_cycles.half_width, ",.2f").strip("-"),
+        saturated=lambda run: "" if run.stable else "saturated",
+    )
     return Document([table, *energy, *([] if stable else [saturated])])
 
 
@@ -59,39 +53,33 @@ def rails_document(runs: Sequence[antiphon.RailsRun]) -> Document:
     title = f"{first.collective} of {antiphon.format_bytes(first.bytes)} on {first.topology}"
     endpoint = "" if first.endpoint == "system" else f", endpoint {first.endpoint}"
     title += f" ({first.npus:,} NPUs, {first.chunks} chunks{endpoint})"
-
-    def used_at(place: int) -> Callable[[antiphon.RailsRun], str]:
-        return lambda run: f"{run.dimensions['utilization'][place]:.1%}"
-
-    columns: dict[str, Callable[[antiphon.RailsRun], str]] = {
-        "Scheduler": lambda run: run.scheduler,
-        "Queue": lambda run: run.intra,
-        "Time:": lambda run: format_time(run.time_ns),
-        "With jitter:": lambda run: format_time(run.jittered_time_ns or 0),
-        "Speedup:": lambda run: f"{first.time_ns / run.time_ns:.2f}x",
-        "Utilization:": lambda run: f"{run.utilization:.1%}",
-    }
-    used = {f"{name}:": used_at(place) for place, name in enumerate(first.dimensions["name"].tolist())}
     without = ["With jitter:"] if all(run.jittered_time_ns is None for run in runs) else []
     energy = energies([(run.scheduler, run.energy) for run in runs], "Energy")
     notes = []
     if first.utilization_bound is not None:
         notes.append(Note(f"No scheduler uses more than {first.utilization_bound:.1%} of the rates together."))
-    return Document([table_of(runs, columns | used, title, without=without), *energy, *notes])
+    table = table_of(
+        runs,
+        "Scheduler {scheduler} | Queue {intra} | Time: {time_ns} | With jitter: {jittered_time_ns}"
+        " | Speedup: {speedup:.2f}x | Utilization: {utilization:.1%}"
+        + "".join(
+            f" | {name}: {{dimensions.utilization.{place}:.1%}}" for place, name in enumerate(first.dimensions["name"])
+        ),
+        title,
+        without=without,
+        speedup=lambda run: first.time_ns / run.time_ns,
+    )
+    return Document([table, *energy, *notes])
 
 
 def rails_advice_document(advice: antiphon.RailsAdvice) -> Document:
     """The dimensions, their rates and how these go together."""
     held = not advice.dimensions["binding"].all()
     dimensions = table_of(
-        zip(*advice.dimensions.values(), strict=True),
-        {
-            "Dimension": lambda row: row[0],
-            "Rate:": lambda row: f"{row[1]:,.0f} Gb/s",
-            "Balanced:": lambda row: f"{row[2]:,.0f} Gb/s",
-            "Note": lambda row: "holds all others back" if held and row[3] else "",
-        },
+        rows_of(advice.dimensions),
+        "Dimension {name} | Rate: {gbit_per_s:,.0f} Gb/s | Balanced: {balanced_gbit_per_s:,.0f} Gb/s | Note {note}",
         f"{advice.topology} ({advice.npus:,} NPUs)",
+        note=lambda row: "holds all others back" if held and row["binding"] else "",
     )
     pairs = [
         f"dim{far} is {provision} beside dim{near}: {ratio:.2f} times what the fixed order needs"
@@ -118,15 +106,12 @@ ENGINE_PARTS: dict[str, tuple[str, Callable[[float], str]]] = {
 
 def engine_advice_document(advice: antiphon.EngineAdvice) -> Document:
     """What an engine needs, alone and together, and what it costs."""
-    table = table_of(
-        [(row["least"], getattr(advice, row["part"]), *ENGINE_PARTS[row["part"]]) for row in rows_of(advice.alone)],
-        {
-            "Engine": lambda row: row[2],
-            "With plenty of the others:": lambda row: row[3](row[0]),
-            "Together:": lambda row: row[3](row[1]),
-        },
-        f"{advice.collective} of {antiphon.format_bytes(advice.bytes)} on {advice.topology}",
-    )
+    title = f"{advice.collective} of {antiphon.format_bytes(advice.bytes)} on {advice.topology}"
+    rows = []
+    for row in rows_of(advice.alone):
+        name, make = ENGINE_PARTS[row["part"]]
+        rows.append((name, make(row["least"]), make(getattr(advice, row["part"]))))
+    table = Table(("Engine", "With plenty of the others:", "Together:"), rows, title)
     limit = "" if advice.limit is None else f"; the limit is its {ENGINE_PARTS[advice.limit][0].lower()}"
     cost = f"Area {advice.area_um2 / 1e6:,.3f} mm2, power {advice.power_mw / 1e3:,.3f} W in 28 nm"
     notes = (
@@ -149,18 +134,16 @@ def trees_advice_document(advice: antiphon.TreesAdvice) -> Document:
         upper = "" if last >= 1 << 50 else f" to {_size(last)}"
         return f"from {_size(first)}{upper}" if last else ""
 
-    columns: dict[str, Callable[[dict[str, int]], str]] = {
-        "": lambda way: str(way["name"]),
-        "Trees:": lambda way: str(way["trees"] or ""),
-        "Chunks:": lambda way: f"{way['chunks']:,}",
-        "Steps:": lambda way: f"{way['steps']:,}",
-        "Time:": lambda way: format_time(way["time_ns"]),
-        "By equation:": lambda way: format_time(way["formula_ns"]),
-        "First chunk:": lambda way: format_time(way["first_chunk_ns"]),
-        "Ring / this:": lambda way: f"{ways[0]['time_ns'] / way['time_ns']:.2f}x",
-        "Ring is faster": ring_is_faster,
-    }
-    return Document([table_of(ways, columns, title)])
+    table = table_of(
+        ways,
+        "{name} | Trees: {trees} | Chunks: {chunks} | Steps: {steps} | Time: {time_ns} | By equation: {formula_ns}"
+        " | First chunk: {first_chunk_ns} | Ring / this: {ratio:.2f}x | Ring is faster {ring_is_faster}",
+        title,
+        trees=lambda way: str(way["trees"] or ""),
+        ratio=lambda way: ways[0]["time_ns"] / way["time_ns"],
+        ring_is_faster=ring_is_faster,
+    )
+    return Document([table])
 
 
 def _size(count: int) -> str:
