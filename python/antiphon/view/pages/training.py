@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon._core import __version__, format_bytes
+from antiphon._core import format_bytes
 from antiphon.plot import COLOURS
 from antiphon.training.result import Training
 from antiphon.training.train import CHAINED
-from antiphon.view.pages.energy import Spent, energy_section
-from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import digits, format_time, platform
+from antiphon.view.pages.energy import energy_section
+from antiphon.view.pages.page import look, page_template, time_axis
+from antiphon.view.text import platform
 
 KINDS = ("forward pass", "backward pass", "local sums", "exchanges")
 FORWARD, BACKWARD, SUMS = range(3)
@@ -36,10 +36,9 @@ def render(results: Sequence[Group], refused: Sequence[dict[str, str]] = ()) -> 
 
     ``refused`` has what could not be done: ``model``, ``fabric``, ``algorithm`` and ``reason``.
     """
-    template = page_template("training.html", time=format_time, size=format_bytes, digits=digits)
     first = results[0][0]
     endpoints = {each.system.endpoint for training, baselines in results for each in [training, *baselines]}
-    return template.render(
+    return page_template("training.html").render(
         first=first,
         platform=platform(first.system) if len(endpoints) == 1 else first.system.name,
         several_endpoints=len(endpoints) > 1,
@@ -49,7 +48,6 @@ def render(results: Sequence[Group], refused: Sequence[dict[str, str]] = ()) -> 
         refused=refused,
         width=WIDTH,
         lane=LANE,
-        version=__version__,
     )
 
 
@@ -62,11 +60,7 @@ def _group(training: Training, baselines: Sequence[Training]) -> dict[str, Any]:
         "rows": [_timeline(each, axis.pixels_per_unit) | {"training": each} for each in trainings],
         "speedups": [training.speedup(each) for each in trainings],
         "energy": energy_section(
-            [
-                Spent(each.algorithm, COLOURS[number % len(COLOURS)], "", each.energy)
-                for number, each in enumerate(trainings)
-                if each.energy is not None
-            ]
+            [(each.algorithm, look(number) | {"dash": ""}, each.energy) for number, each in enumerate(trainings)]
         ),
     }
 
