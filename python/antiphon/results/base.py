@@ -77,7 +77,12 @@ class Result(ByValue):
         return self.table().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self).strip('<>'))}</p>{self.table()._repr_html_(self.shown)}"
+        from antiphon.view.documents import document_of  # the one way up: what shows results knows their kinds
+        from antiphon.view.html import html
+
+        document = document_of(self)
+        shown = self.table()._repr_html_(self.shown) if document is None else html(document)
+        return f"<p>{escape(repr(self).strip('<>'))}</p>{shown}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to a file ``*.json`` that ``load`` reads.
