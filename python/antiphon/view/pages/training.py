@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon._core import format_bytes
 from antiphon.plot import COLOURS
+from antiphon.results import rows_of
 from antiphon.training.result import Training
 from antiphon.training.train import CHAINED
 from antiphon.view.pages.energy import energy_section
 from antiphon.view.pages.page import look, page_template, time_axis
-from antiphon.view.text import platform
+from antiphon.view.text import filled, platform
 
 KINDS = ("forward pass", "backward pass", "local sums", "exchanges")
 FORWARD, BACKWARD, SUMS = range(3)
@@ -27,6 +27,8 @@ LANE = 20.0
 GAP = 0.1
 """They are neighbours if less than this is between them."""
 
+Block = tuple[float, float, int, str]
+"""Where it starts and ends, its kind and its text."""
 Group = tuple[Training, Sequence[Training]]
 """A training and those it is set against."""
 
@@ -69,22 +71,18 @@ def _timeline(training: Training, scale: float) -> dict[str, Any]:
     """Blocks of what is computed, by stream, and of what is sent: start and width in pixels, and a line of text."""
     iteration = training.iteration
     layers, done, exchanges = training.layers["layer"], iteration.computations, iteration.exchanges
-    computed: dict[int, list[tuple[float, float, int, str]]] = {
-        stream: [] for stream in sorted(set(done["stream"].tolist()))
-    }
-    for layer, number, stream, start, finish in zip(
-        *(done[name].tolist() for name in ("layer", "pass", "stream", "start_ns", "finish_ns")), strict=True
-    ):
-        computed[stream].append((start * scale, finish * scale, BACKWARD if number else FORWARD, str(layers[layer])))
+    computed: dict[int, list[Block]] = {stream: [] for stream in sorted(set(done["stream"].tolist()))}
+    for row in rows_of(done):
+        kind = BACKWARD if row["pass"] else FORWARD
+        block = (row["start_ns"] * scale, row["finish_ns"] * scale, kind, str(layers[row["layer"]]))
+        computed[row["stream"]].append(block)
     end = iteration.time_ns
     if iteration.aggregation_ns:
         for blocks in computed.values():
             blocks.append(((end - iteration.aggregation_ns) * scale, end * scale, SUMS, ""))
     sent = [
-        (start * scale, finish * scale, f"{kind} of {format_bytes(int(size))}")
-        for kind, size, start, finish in zip(
-            *(exchanges[name].tolist() for name in ("kind", "bytes", "start_ns", "finish_ns")), strict=True
-        )
+        (row["start_ns"] * scale, row["finish_ns"] * scale, filled("{kind} of {bytes}", row))
+        for row in rows_of(exchanges)
     ]
     # Only where layers wait for parts of an exchange: when the gradients of each were there.
     chained = training.overlap in CHAINED
@@ -97,7 +95,7 @@ def _timeline(training: Training, scale: float) -> dict[str, Any]:
     }
 
 
-def _merged(blocks: list[tuple[float, float, int, str]]) -> list[tuple[float, float, int, str]]:
+def _merged(blocks: list[Block]) -> list[Block]:
     """Start, width, kind and layers of blocks; narrow ones of one kind that adjoin become one."""
     merged: list[list[Any]] = []
     for start, finish, kind, layer in blocks:
