@@ -10,7 +10,7 @@ import click
 
 from antiphon.cli.options import F
 from antiphon.flat import Row, flat, write_csv
-from antiphon.view.document import Document, dim
+from antiphon.view.document import Document, dim, document
 from antiphon.view.terminal.console import print_json
 
 FORMATS = ("table", "json", "csv", "markdown")
@@ -95,4 +95,4 @@ def table_of(document: dict[str, Any], rows: str | None = None) -> list[Row]:
 def note(output: str, text: str) -> None:
     """Says where a file is, to people."""
     if output == "table":
-        print_for_people(Document([dim(text)]))
+        print_for_people(document(dim(text)))

@@ -25,7 +25,7 @@ from antiphon.studies.store import Store
 from antiphon.studies.study import Study, part_of, runs_beside, study, values_of
 from antiphon.studies.table import check_suffix, write
 from antiphon.studies.workers import Workers
-from antiphon.view.document import Document, Note
+from antiphon.view.document import document
 from antiphon.view.documents.study import points_document, study_document
 from antiphon.view.terminal.console import progress_bar
 
@@ -144,8 +144,7 @@ def merge(folders: tuple[Path, ...], store: Path) -> None:
         new = [runs.merge(folder) for folder in folders]
         others = runs.count_of_other_builds()
     stale = f"; {others:,} there are of other builds of Antiphon, which are not used" if others else ""
-    told = f"{sum(new):,} runs from {len(folders):,} folders are new in {store}{stale}"
-    print_for_people(Document([Note(told)]))
+    print_for_people(document(f"{sum(new):,} runs from {len(folders):,} folders are new in {store}{stale}"))
 
 
 def _document(file: Path, grid: Grid, found: Study) -> dict[str, Any]:

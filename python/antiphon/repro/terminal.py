@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from antiphon.repro.result import Reproduction
-from antiphon.view.document import Document, Note, Part, Table, dim
+from antiphon.view.document import Document, Note, Table, dim, document
 
 CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 """Verdicts on claims, and how several are counted."""
@@ -26,18 +26,21 @@ def reproduction_document(reproduction: Reproduction) -> Document:
             worst = summary.worst if differing or summary.error_max else ""
             rows.append((summary.group, *counts, differ, *errors, worst))
     texts = reproduction.paper.data.texts
-    parts: list[Part] = [Note(f"{texts['title']} ({texts['source'].partition(';')[0]})", "bold")]
-    if not several:
-        parts.append(Note(next(iter(reproduction.figures.values())).group))
-    parts.append(Table(columns, rows))
-    for title, own in (("Claims of the paper", False), ("Ours", True)):
+    title = Note(f"{texts['title']} ({texts['source'].partition(';')[0]})", "bold")
+    counted = []
+    for whose, own in (("Claims of the paper", False), ("Ours", True)):
         verdicts = Counter[str](claim.verdict for claim in reproduction.claims if claim.own == own)
         if verdicts:
             words = [f"{verdicts[verdict]} {word}" for verdict, word in CLAIMS.items() if verdicts[verdict]]
-            parts.append(Note(f"{title}: {', '.join(words)}"))
-    if reproduction.quick:
-        parts.append(Note("Claims are about all points: without --quick."))
+            counted.append(f"{whose}: {', '.join(words)}")
     stored = reproduction.runs - reproduction.new_runs
     stale = f" ({reproduction.stale_runs:,} of another build are not used)" if reproduction.stale_runs else ""
-    runs = Note(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls{stale}")
-    return Document([*parts, runs, dim(f"Report: {reproduction.report}")])
+    return document(
+        title,
+        not several and next(iter(reproduction.figures.values())).group,
+        Table(columns, rows),
+        counted,
+        reproduction.quick and "Claims are about all points: without --quick.",
+        f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls{stale}",
+        dim(f"Report: {reproduction.report}"),
+    )

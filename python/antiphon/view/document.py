@@ -5,7 +5,7 @@ Makers of documents (``view/documents/``) put figures into words; terminals, Mar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -84,6 +84,8 @@ class Either:
 
 
 Part: TypeAlias = "Heading | Note | Verbatim | Table | Either"
+Loose: TypeAlias = "Part | str | bool | Sequence[Loose] | None"
+"""A part, a line, several, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,9 @@ class Document:
 
     parts: Sequence[Part] = ()
 
-    def with_(self, *more: Part) -> Document:
+    def with_(self, *more: Loose) -> Document:
         """The same, and more behind it."""
-        return replace(self, parts=[*self.parts, *more])
+        return document(self.parts, *more)
 
 
 def table_of(
@@ -129,16 +131,35 @@ def facts(table: Table | None, title: str = "", more: Sequence[tuple[str, str]] 
     return Table(("", ""), [*rows, *more], title, header=False)
 
 
-def dim(text: str) -> Note:
-    """An aside."""
-    return Note(text, "dim")
+def document(*parts: Loose) -> Document:
+    """A document of parts and lines, but for those that are empty or false.
+
+    >>> document("first", False, ["second", None]).parts == [Note("first"), Note("second")]
+    True
+    """
+    return Document(list(_flat(parts)))
+
+
+def _flat(parts: Sequence[Loose]) -> Iterator[Part]:
+    for part in parts:
+        if isinstance(part, str):
+            yield from [Note(part)] if part else []
+        elif isinstance(part, Sequence):
+            yield from _flat(part)
+        elif part is not None and not isinstance(part, bool):
+            yield part
+
+
+def dim(*texts: str) -> list[Note]:
+    """Asides, but for empty ones."""
+    return [Note(text, "dim") for text in texts if text]
 
 
 def left_out(lines: Sequence[str], title: str = "Left out:") -> list[Note]:
     """What could not be done, and why; nothing where all could."""
-    return [dim(title), *(dim(f"  {line}") for line in lines)] if lines else []
+    return dim(title, *(f"  {line}" for line in lines)) if lines else []
 
 
 def more(all: int, shown: int, where: str = "--json") -> list[Note]:
     """What a table does not show of its rows."""
-    return [dim(f"and {all - shown:,} more; {where} has all")] if all > shown else []
+    return dim(f"and {all - shown:,} more; {where} has all") if all > shown else []

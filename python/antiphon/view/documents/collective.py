@@ -12,7 +12,7 @@ from antiphon.collective.choices import Choice
 from antiphon.collective.matrix import size_text
 from antiphon.collective.result import ALL_RANKS
 from antiphon.results import Bound, Replanned, rows_of
-from antiphon.view.document import Document, Note, Part, Table, Verbatim, dim, facts, left_out, table_of
+from antiphon.view.document import Document, Note, Table, Verbatim, dim, document, facts, left_out, table_of
 from antiphon.view.documents.energy import energy_facts, share_of_least, unknown
 from antiphon.view.documents.fabric import fabric_map
 from antiphon.view.text import (
@@ -59,27 +59,26 @@ def comparison_document(comparison: antiphon.Comparison) -> Document:
         share = "-" if estimate.most_efficiency is None else f"< {estimate.most_efficiency:.1%}"
         cells = {"Algorithm": estimate.algorithm, "Of bound:": share, "Proof": "not timed"}
         table = table.with_row(cells | {time: f"> {format_time(estimate.least_time_ns)}"}, "dim")
-    parts: list[Part] = [replace(table, dispensable=DISPENSABLE)] if comparison.runs else []
-    if comparison.estimates:
-        note = "Not timed: their busiest links alone take more than five times as long as the best"
-        parts.append(Note(f"{note}; --all times them."))
     bound = comparison.bound
-    parts.append(Note(f"Lower bound: {format_time(bound.time_ns)} ({bound_names(bound)})"))
-    if bound.limit.text:
-        parts.append(Note(f"Limit: {limit_text(bound)}"))
-    parts += [Note(f"Certificate: {text}") for text in map(certified_run, comparison.ranking) if text]
-    if any(run.bound_of != ALL_RANKS for run in comparison.runs):
-        note = "Runs that leave ranks out, or place them elsewhere, come after the others"
-        parts.append(Note(f"{note}, with the bound of their ranks."))
-    parts += [note for run in comparison.runs[:1] for note in _platform(run)]
-    return Document([*parts, *_left_out(comparison.collective, comparison.refused)])
+    late = "Not timed: their busiest links alone take more than five times as long as the best"
+    apart = "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."
+    return document(
+        bool(comparison.runs) and replace(table, dispensable=DISPENSABLE),
+        bool(comparison.estimates) and f"{late}; --all times them.",
+        f"Lower bound: {format_time(bound.time_ns)} ({bound_names(bound)})",
+        bound.limit.text and f"Limit: {limit_text(bound)}",
+        [f"Certificate: {text}" for text in map(certified_run, comparison.ranking) if text],
+        any(run.bound_of != ALL_RANKS for run in comparison.runs) and apart,
+        [_platform(run) for run in comparison.runs[:1]],
+        _left_out(comparison.collective, comparison.refused),
+    )
 
 
 def best_document(documents: Sequence[Mapping[str, Any]]) -> Document:
     """The best of the comparisons on several fabrics, one below the other."""
     rows = [{"fabric": document["fabric"], "best": next(iter(document["runs"]), None)} for document in documents]
     columns = "Fabric {fabric} | Best {best.algorithm} | Time: {best.time_ns} | Of bound: {best.efficiency:.1%}"
-    return Document([table_of(rows, columns, "The best on each fabric")])
+    return document(table_of(rows, columns, "The best on each fabric"))
 
 
 def run_document(run: antiphon.Run, fabric: antiphon.Fabric) -> Document:
@@ -138,13 +137,17 @@ def tuning_document(tuning: antiphon.Tuning) -> Document:
         next=lambda choice: choice.ranking[1].algorithm if len(choice.ranking) > 1 else "",
         more=more,
     )
-    parts: list[Part] = [table, *unknown(tuning.choices[0].best.energy)]
-    if tuning.left_out:
-        sizes = ", ".join(map(antiphon.format_bytes, tuning.left_out))
-        parts.append(Note(f"Left out when the time limit was over: {sizes}, and crossovers"))
-    for size, before, after in tuning.crossovers:
-        parts.append(Note(f"From about {antiphon.format_bytes(size)} on: {after} instead of {before}"))
-    return Document([*parts, *_left_out(tuning.collective, tuning.refused)])
+    sizes = ", ".join(map(antiphon.format_bytes, tuning.left_out))
+    return document(
+        table,
+        unknown(tuning.choices[0].best.energy),
+        sizes and f"Left out when the time limit was over: {sizes}, and crossovers",
+        [
+            f"From about {antiphon.format_bytes(size)} on: {after} instead of {before}"
+            for size, before, after in tuning.crossovers
+        ],
+        _left_out(tuning.collective, tuning.refused),
+    )
 
 
 def bound_document(title: str, lower: Bound) -> Document:
@@ -153,13 +156,8 @@ def bound_document(title: str, lower: Bound) -> Document:
     texts = {name: "not applicable" if time is None else format_time(time) for name, time in times.items()}
     texts[lower.binding] += " (binding)"
     styles = ["bold" if name == lower.binding else "" for name in texts]
-    return Document(
-        [
-            Note(title, wrap=True),
-            Table(("Bound", "Time:"), list(texts.items()), styles=styles),
-            Note(f"Limit: {limit_text(lower)}"),
-        ]
-    )
+    table = Table(("Bound", "Time:"), list(texts.items()), styles=styles)
+    return document(Note(title, wrap=True), table, f"Limit: {limit_text(lower)}")
 
 
 def schedule_document(fabric: antiphon.Fabric, schedule: antiphon.Schedule, figures: Mapping[str, Any]) -> Document:
@@ -183,7 +181,7 @@ def schedule_document(fabric: antiphon.Fabric, schedule: antiphon.Schedule, figu
         links=lambda _: len(fabric.links["from"]),
     )
     drawing = fabric_map(fabric)
-    return Document([facts(table, f"{schedule.algorithm} on {fabric.name}"), *([Verbatim(drawing)] if drawing else [])])
+    return document(facts(table, f"{schedule.algorithm} on {fabric.name}"), drawing and Verbatim(drawing))
 
 
 def _dimension(row: dict[str, Any]) -> str:
@@ -196,22 +194,19 @@ def replanned_document(found: Replanned, system: str) -> Document:
     schedule = found.schedule
     least = f"no schedule takes less than {format_time(found.certified_ns)} on system {system}"
     size = size_text(schedule.bytes, schedule.matrix_bytes)
-    lines = [
+    before = found.certified_before_ns
+    trees = found.kept + found.mended
+    what = "plans of paths" if schedule.collective == "all-to-all" else "trees"
+    times = (("plan and prices", found.planning_ms), ("schedule", found.lowering_ms), ("proof", found.proof_ms))
+    return document(
         f"✓ {schedule.algorithm}, {schedule.collective} of {size} on {found.fabric.name}: proven",
         f"✓ {certified(found.share_of_optimum)}: {least}",
-    ]
-    before = found.certified_before_ns
-    if before is not None:
-        lines.append(f"  Before the failure none took less than {format_time(before)}")
-    if found.kept + found.mended:
-        what = "plans of paths" if schedule.collective == "all-to-all" else "trees"
-        all_before = f"{found.kept + found.mended} {what} before"
-        lines.append(f"  Of the {all_before}, {found.kept} are whole, and others were found for {found.mended}")
-    else:
-        lines.append("  Planned anew: its trees before are nothing to start from")
-    times = (("plan and prices", found.planning_ms), ("schedule", found.lowering_ms), ("proof", found.proof_ms))
-    lines.append("  Took " + ", ".join(f"{format_time(took * 1e6)} for {part}" for part, took in times))
-    return Document([Note(line) for line in lines])
+        before is not None and f"  Before the failure none took less than {format_time(before)}",
+        f"  Of the {trees} {what} before, {found.kept} are whole, and others were found for {found.mended}"
+        if trees
+        else "  Planned anew: its trees before are nothing to start from",
+        "  Took " + ", ".join(f"{format_time(took * 1e6)} for {part}" for part, took in times),
+    )
 
 
 def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:
@@ -239,7 +234,7 @@ def _left_out(collective: str, refused: Sequence[antiphon.Refusal]) -> list[Note
 
 def _platform(run: antiphon.Run) -> list[Note]:
     """What the platform changes, and what of it nobody knows."""
-    return [*map(dim, filter(None, (run.rounding, run.replaced))), *unknown(run.energy)]
+    return dim(run.rounding, run.replaced) + unknown(run.energy)
 
 
 def _bound_of(run: antiphon.Run) -> str:

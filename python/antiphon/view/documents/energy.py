@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from antiphon.results import Area, Energy
 from antiphon.results.energy import PARTS
-from antiphon.view.document import Document, Note, Table, dim, table_of
+from antiphon.view.document import Document, Note, Table, dim, document, table_of
 from antiphon.view.text import digits, format_energy, format_power
 
 STATIC = 4
@@ -70,7 +70,7 @@ def unknown(energy: Energy | None) -> list[Note]:
     """What counts as nothing since nobody has published it."""
     if energy is None or not energy.unknown:
         return []
-    return [dim(f"Unknown, counted as nothing: {', '.join(energy.unknown)} (--set gives them; docs/energy.md)")]
+    return dim(f"Unknown, counted as nothing: {', '.join(energy.unknown)} (--set gives them; docs/energy.md)")
 
 
 def area_document(fabric: str, area: Area) -> Document:
@@ -84,4 +84,4 @@ def area_document(fabric: str, area: Area) -> Document:
         all=lambda row: digits(row["count"] * row["area_um2"] * 1e-6),
         power=lambda row: "" if math.isnan(row["power_mw"]) else format_power(row["power_mw"] * 1e-3),
     )
-    return Document([parts, Note(f"All together: {area.total_mm2:,.3f} mm²")])
+    return document(parts, f"All together: {area.total_mm2:,.3f} mm²")

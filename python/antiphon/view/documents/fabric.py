@@ -8,7 +8,7 @@ from typing import Any
 
 from antiphon._core import Fabric, format_bytes
 from antiphon.results import Configured, rows_of
-from antiphon.view.document import Document, Note, Verbatim, dim
+from antiphon.view.document import Document, Verbatim, dim, document
 from antiphon.view.text import format_time
 
 WIDEST = 20
@@ -27,7 +27,7 @@ ENDS = {
 
 def noting_switches(show: Callable[[], Document], *fabrics: Fabric) -> Callable[[], Document]:
     """What shows times or bounds, and says what switches of any of the fabrics do not do here."""
-    return lambda: show().with_(*([dim(SWITCHES)] if any(map(_has_switches, fabrics)) else []))
+    return lambda: show().with_(any(map(_has_switches, fabrics)) and dim(SWITCHES))
 
 
 def _has_switches(fabric: Fabric) -> bool:
@@ -38,24 +38,20 @@ def _has_switches(fabric: Fabric) -> bool:
 
 def configured_document(found: Configured) -> Document:
     """What was found, and how good it is."""
-    size, fabric = format_bytes(found.bytes), Fabric(found.fabric)
+    size = format_bytes(found.bytes)
     ended = ENDS.get(found.ended, found.ended)
     simulated = f"{found.simulated} schedule{'s' if found.simulated > 1 else ''} simulated"
     if found.changes is not None:
         simulated += f", {found.changes or 'none'} of them with changes between phases"
-    drawing = fabric_map(fabric)
-    return Document(
-        [
-            Note(f"{found.algorithm}, {found.collective} of {size}: {format_time(found.time_ns)}{_gain(found)}"),
-            *([Note("As it was given none of the algorithms applies")] if found.given_ns is None else []),
-            Note(
-                f"No configuration or algorithm takes less than {format_time(found.bound_ns)} ({found.binding}): "
-                f"{found.efficiency:.1%} of what is possible at most"
-            ),
-            dim(f"System {found.system}, fidelity {found.fidelity}; {simulated}; {ended}"),
-            *([Verbatim(drawing, apart=True)] if drawing else []),
-            Verbatim(found.fabric, apart=True),
-        ]
+    drawing = fabric_map(Fabric(found.fabric))
+    least = f"No configuration or algorithm takes less than {format_time(found.bound_ns)} ({found.binding})"
+    return document(
+        f"{found.algorithm}, {found.collective} of {size}: {format_time(found.time_ns)}{_gain(found)}",
+        found.given_ns is None and "As it was given none of the algorithms applies",
+        f"{least}: {found.efficiency:.1%} of what is possible at most",
+        dim(f"System {found.system}, fidelity {found.fidelity}; {simulated}; {ended}"),
+        drawing and Verbatim(drawing, apart=True),
+        Verbatim(found.fabric, apart=True),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import antiphon
 from antiphon.results import rows_of
 from antiphon.training.train import CHAINED
-from antiphon.view.document import Document, Note, Part, facts, left_out, more, table_of
+from antiphon.view.document import Document, Loose, Part, document, facts, left_out, more, table_of
 from antiphon.view.documents.energy import energies, energy_facts, unknown
 from antiphon.view.text import digits, filled, format_time, platform, without_ranks
 
@@ -23,10 +23,10 @@ def training_document(
     """One training in detail, or a row for each; every one with those it is set against; what could not be done."""
     one = len(results) == 1 and not results[0][1]
     why = ["{model}, {algorithm} on {fabric}: {reason}".format(**row) for row in refused]
-    return Document([*(_one_training(results[0][0]) if one else _trainings(results)), *left_out(why)])
+    return document(_one_training(results[0][0]) if one else _trainings(results), left_out(why))
 
 
-def _trainings(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Training]]]) -> list[Part]:
+def _trainings(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Training]]]) -> list[Loose]:
     first = results[0][0]
     pairs = [(each, training) for training, baselines in results for each in [training, *baselines]]
     several_fabrics = len({training.fabric for training, _ in results}) > 1
@@ -50,15 +50,16 @@ def _trainings(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Trai
         speedup=lambda pair: _against(*pair)[0],
         gain=lambda pair: _against(*pair)[1],
     )
-    parts: list[Part] = [table]
-    if compared:
-        own, row = first.algorithm, "algorithm"
-        if several_endpoints:
-            own, row = f"{own} with endpoint {first.system.endpoint}", "algorithm and endpoint"
-        parts.append(Note(f"Speedup and gain per epoch: of {own} over the {row} of the row."))
+    own, row = first.algorithm, "algorithm"
+    if several_endpoints:
+        own, row = f"{own} with endpoint {first.system.endpoint}", "algorithm and endpoint"
     label = "{model}, {algorithm} on {fabric}" + ", {system.endpoint}" * several_endpoints
     spent = [(filled(label, each), each.energy) for each, _ in pairs]
-    return parts + energies(spent, "Energy of the exchanges of an iteration, and static power")
+    return [
+        table,
+        compared and f"Speedup and gain per epoch: of {own} over the {row} of the row.",
+        energies(spent, "Energy of the exchanges of an iteration, and static power"),
+    ]
 
 
 def _gradients(training: antiphon.Training) -> str:
@@ -122,17 +123,14 @@ def replay_document(run: antiphon.Replay) -> Document:
     )
     most = format_time(float(run.ranks["exposed_communication_ns"].max()))
     done = f"All done after {format_time(run.time_ns)}; a rank computes {format_time(run.compute_ns)} and is exposed to"
-    notes = [Note(f"{done} communication for {format_time(run.exposed_communication_ns)} (mean; at most {most})")]
-    if run.untimed_nodes:
-        notes.append(Note(f"{run.untimed_nodes:,} of {run.nodes:,} nodes have no time in the trace and take none"))
-    return Document(
-        [
-            exchanges,
-            *more(run.exchanges.height, MOST_EXCHANGES),
-            ranks,
-            *more(run.ranks.height, MOST_RANKS),
-            *notes,
-        ]
+    return document(
+        exchanges,
+        more(run.exchanges.height, MOST_EXCHANGES),
+        ranks,
+        more(run.ranks.height, MOST_RANKS),
+        f"{done} communication for {format_time(run.exposed_communication_ns)} (mean; at most {most})",
+        run.untimed_nodes > 0
+        and f"{run.untimed_nodes:,} of {run.nodes:,} nodes have no time in the trace and take none",
     )
 
 
@@ -147,9 +145,13 @@ def flights_document(run: antiphon.FlightsRun) -> Document:
         ranks=lambda row: "all" if row["group"] is None else _listed(row["group"]),
     )
     energy, busy = run.result.energy, run.result.link_utilization_mean
-    spent: list[Part] = [] if energy is None else [facts(None, "", energy_facts(energy)), *unknown(energy)]
-    done = Note(f"All done after {format_time(run.time_ns)}; links busy {busy:.1%}, order {run.order}")
-    return Document([flights, *more(len(run.flights), MOST_FLIGHTS), *spent, done])
+    return document(
+        flights,
+        more(len(run.flights), MOST_FLIGHTS),
+        energy is not None and facts(None, "", energy_facts(energy)),
+        unknown(energy),
+        f"All done after {format_time(run.time_ns)}; links busy {busy:.1%}, order {run.order}",
+    )
 
 
 def _listed(ranks: Sequence[int]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import antiphon
 from antiphon.calibration.result import PUBLISHED
-from antiphon.view.document import Document, Note, Table, dim, table_of
+from antiphon.view.document import Document, Table, dim, document, table_of
 from antiphon.view.text import digits, format_bit_rate
 
 
@@ -29,7 +29,7 @@ def measurement_document(found: antiphon.Measurement) -> Document:
         lambda row: "bold red" if row["wrong"] else "",
         without,
     )
-    return Document([table, dim(f"{line}; every element was compared with the definition")])
+    return document(table, dim(f"{line}; every element was compared with the definition"))
 
 
 def emulated_document(found: antiphon.Emulated) -> Document:
@@ -45,7 +45,7 @@ def emulated_document(found: antiphon.Emulated) -> Document:
         right=lambda row: "yes" if row["correct"] else "NO",
     )
     carried = f"links carried {found.slowest_link:.1%} to {found.fastest_link:.1%} of their rate"
-    return Document([table, dim(f"Median of {found.repeat:,} runs; under full load, before, {carried}")])
+    return document(table, dim(f"Median of {found.repeat:,} runs; under full load, before, {carried}"))
 
 
 def calibration_document(calibration: antiphon.Calibration) -> Document:
@@ -62,15 +62,12 @@ def calibration_document(calibration: antiphon.Calibration) -> Document:
         noise = f"noisy: quartiles differ by {row['spread']:.0%}" if row["noisy"] else ""
         rows.append((row["work"] + one, row["beside"] or "alone", *figures, noise))
     columns = ("Work", "Beside", "Rate:", "quartiles:", "Slowdown:", "quartiles:", "Note")
-    return Document(
-        [
-            Table(columns, rows, title),
-            Note("Slowdown: the rate alone over the rate beside. Bytes count as often as they are read or written."),
-            dim("The ACE paper (ISCA 2021) has of eight V100 GPUs, which is no verdict on this machine:"),
-            *map(dim, published),
-            *(Note(f"Note: {note}") for note in calibration.notes),
-            Note(f"Endpoint: {calibration.endpoint}"),
-        ]
+    return document(
+        Table(columns, rows, title),
+        "Slowdown: the rate alone over the rate beside. Bytes count as often as they are read or written.",
+        dim("The ACE paper (ISCA 2021) has of eight V100 GPUs, which is no verdict on this machine:", *published),
+        [f"Note: {note}" for note in calibration.notes],
+        f"Endpoint: {calibration.endpoint}",
     )
 
 

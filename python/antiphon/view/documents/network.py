@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import antiphon
 from antiphon.network.saturation import Saturation
 from antiphon.results import rows_of
-from antiphon.view.document import Document, Note, Table, table_of
+from antiphon.view.document import Document, Table, document, table_of
 from antiphon.view.documents.energy import energies
 from antiphon.view.text import digits, format_time, shown
 
@@ -22,8 +22,6 @@ def noc_document(runs: Sequence[antiphon.NocResult]) -> Document:
         f" {first.routing}, {router.vcs} x {router.vc_depth}-flit buffers\n"
         "(rates in flits per rank and cycle, latencies in cycles)"
     )
-    energy = energies([(f"rate {run.rate:.4g}", run.energy) for run in runs], "Energy of the whole run")
-    saturated = Note("saturated: beyond what the network carries; latencies are only those of packets delivered")
     table = table_of(
         runs,
         "Rate: {rate:.4g} | Accepted: {accepted_flits_per_node_cycle:.4g} | Latency: {packet_latency_cycles.mean:,.2f}"
@@ -36,14 +34,18 @@ def noc_document(runs: Sequence[antiphon.NocResult]) -> Document:
         half_width=lambda run: shown("", run.packet_latency_cycles.half_width, ",.2f").strip("-"),
         saturated=lambda run: "" if run.stable else "saturated",
     )
-    return Document([table, *energy, *([] if stable else [saturated])])
+    return document(
+        table,
+        energies([(f"rate {run.rate:.4g}", run.energy) for run in runs], "Energy of the whole run"),
+        not stable and "saturated: beyond what the network carries; latencies are only those of packets delivered",
+    )
 
 
 def saturation_document(found: Saturation) -> Document:
     """The run at the largest stable rate, and that rate."""
     least = found.unstable_rate
     above = "every rate is stable" if least is None else f"unstable from {least:.4g} on"
-    rate = Note(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")
+    rate = f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})"
     return noc_document([found.stable]).with_(rate)
 
 
@@ -54,10 +56,7 @@ def rails_document(runs: Sequence[antiphon.RailsRun]) -> Document:
     endpoint = "" if first.endpoint == "system" else f", endpoint {first.endpoint}"
     title += f" ({first.npus:,} NPUs, {first.chunks} chunks{endpoint})"
     without = ["With jitter:"] if all(run.jittered_time_ns is None for run in runs) else []
-    energy = energies([(run.scheduler, run.energy) for run in runs], "Energy")
-    notes = []
-    if first.utilization_bound is not None:
-        notes.append(Note(f"No scheduler uses more than {first.utilization_bound:.1%} of the rates together."))
+    most = first.utilization_bound
     table = table_of(
         runs,
         "Scheduler {scheduler} | Queue {intra} | Time: {time_ns} | With jitter: {jittered_time_ns}"
@@ -69,7 +68,11 @@ def rails_document(runs: Sequence[antiphon.RailsRun]) -> Document:
         without=without,
         speedup=lambda run: first.time_ns / run.time_ns,
     )
-    return Document([table, *energy, *notes])
+    return document(
+        table,
+        energies([(run.scheduler, run.energy) for run in runs], "Energy"),
+        most is not None and f"No scheduler uses more than {most:.1%} of the rates together.",
+    )
 
 
 def rails_advice_document(advice: antiphon.RailsAdvice) -> Document:
@@ -85,13 +88,13 @@ def rails_advice_document(advice: antiphon.RailsAdvice) -> Document:
         f"dim{far} is {provision} beside dim{near}: {ratio:.2f} times what the fixed order needs"
         for near, far, ratio, provision in zip(*advice.pairs.values(), strict=True)
     ]
-    notes = (
-        *pairs,
+    return document(
+        dimensions,
+        pairs,
         f"The fixed order uses {advice.baseline_utilization:.1%} of the rates together.",
         f"No scheduler uses more than {advice.utilization_bound:.1%}, latency apart.",
         "Balanced: the same rates together, divided so that the fixed order keeps all dimensions busy.",
     )
-    return Document([dimensions, *map(Note, notes)])
 
 
 ENGINE_PARTS: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -114,13 +117,13 @@ def engine_advice_document(advice: antiphon.EngineAdvice) -> Document:
     table = Table(("Engine", "With plenty of the others:", "Together:"), rows, title)
     limit = "" if advice.limit is None else f"; the limit is its {ENGINE_PARTS[advice.limit][0].lower()}"
     cost = f"Area {advice.area_um2 / 1e6:,.3f} mm2, power {advice.power_mw / 1e3:,.3f} W in 28 nm"
-    notes = (
+    return document(
+        table,
         f"Reaches {advice.reached:.1%} of an ideal endpoint ({format_time(advice.ideal_ns)}).",
         f"The paper's engine reaches {advice.paper_reached:.1%}{limit}.",
         f"{cost} (ACE, ISCA 2021, Table IV, scaled).",
         f"Use it: --endpoint {advice.endpoint}",
     )
-    return Document([table, *map(Note, notes)])
 
 
 def trees_advice_document(advice: antiphon.TreesAdvice) -> Document:
@@ -143,7 +146,7 @@ def trees_advice_document(advice: antiphon.TreesAdvice) -> Document:
         ratio=lambda way: ways[0]["time_ns"] / way["time_ns"],
         ring_is_faster=ring_is_faster,
     )
-    return Document([table])
+    return document(table)
 
 
 def _size(count: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon._core import format_bytes
 from antiphon.studies.commands import COMMANDS
-from antiphon.view.document import Document, Note, Part, Table, left_out, more
+from antiphon.view.document import Document, Part, Table, document, left_out, more
 from antiphon.view.text import digits, format_time
 
 if TYPE_CHECKING:
@@ -26,15 +26,14 @@ def study_document(file: Path, grid: Grid, found: Study) -> Document:
     rows = found.rows
     main = [name for name in COMMANDS[grid.command].shown if name not in grid.columns]
     main += [name for name in ENERGIES if any(row.get(name) is not None for row in rows)]
-    runs = Note(f"Runs: {found.made:,} made, {len(rows) - found.made:,} taken from earlier calls or other processes")
+    runs = f"Runs: {found.made:,} made, {len(rows) - found.made:,} taken from earlier calls or other processes"
     refused = [f"{count:,} x {reason}" for reason, count in found.refused.items()]
-    return Document([*_points(file, grid, rows, main), runs, *left_out(refused, "Without a result:")])
+    return document(_points(file, grid, rows, main), runs, left_out(refused, "Without a result:"))
 
 
 def points_document(file: Path, grid: Grid, values: Sequence[dict[str, Any]], stored: int) -> Document:
     """What would be run."""
-    count = Note(f"{stored:,} of {len(values):,} points are stored")
-    return Document([*_points(file, grid, values, []), count])
+    return document(_points(file, grid, values, []), f"{stored:,} of {len(values):,} points are stored")
 
 
 def _points(file: Path, grid: Grid, rows: Sequence[dict[str, Any]], results: Sequence[str]) -> list[Part]:
