@@ -90,14 +90,21 @@ def export(
         antiphon.export(network, out, format=form, consumer=consumer)
         nodes, links = len(network.nodes["name"]), len(network.links["from"])
         document = {"fabric": network.name, "format": form, "nodes": nodes, "links": links, "file": out}
-        tell("export", document, "json" if as_json else "table", lambda: _fabric_written(document))
+        figures = f"{network.name}: {nodes:,} nodes, {links:,} links"
+        tell("export", document, "json" if as_json else "table", lambda: _lines(figures, f"File: {out}"))
         return
     if form == CHAKRA:
         check_prefix(out, "--out")
         schedule = _schedule(network, algorithm, path, collective, size, matrix, system, root)
         system_file = json.loads(antiphon.export(schedule, out, format=form, consumer=consumer))
         document = _of_traces(schedule, out, system_file)
-        tell("export", document, "json" if as_json else "table", lambda: _traces_written(document))
+        lines = (
+            f"✓ {schedule.algorithm}, {schedule.collective} on {schedule.ranks:,} ranks: read back as written"
+            f" ({document['messages']:,} messages)",
+            f"Files: {out}.0.et to {out}.{schedule.ranks - 1}.et",
+            f"ASTRA-sim's system file: {json.dumps(system_file)}",
+        )
+        tell("export", document, "json" if as_json else "table", lambda: _lines(*lines))
         return
     with ExitStack() as written:
         file = written.enter_context(written_whole(out, extension(form)))
@@ -106,13 +113,14 @@ def export(
         file.write(text)
         written.close()  # in its place before anything is printed: the reader may go
     document = {"fabric": network.name, "algorithm": schedule.algorithm, "file": out}
-    proof = None
     if form == "goal":  # says nothing of data that could be proven
         document |= {"format": form, "ranks": schedule.ranks, "messages": text.count(": send ")}
+        said = [f"{document['ranks']:,} ranks, {document['messages']:,} messages"]
     else:
         proof = antiphon.prove_file(text=text)
         document = proof.to_dict() | document
-    tell("export", document, "json" if as_json else "table", lambda: _exported(proof, document))
+        said = [f"✓ {proven(proof)}", *readers(proof)]
+    tell("export", document, "json" if as_json else "table", lambda: _lines(*said, f"File: {out}"))
 
 
 def _schedule(
@@ -149,15 +157,6 @@ def _lines(*lines: str) -> Document:
     return Document([Note(line, wrap=True) for line in lines])
 
 
-def _traces_written(document: dict[str, Any]) -> Document:
-    what = f"{document['algorithm']}, {document['collective']} on {document['ranks']:,} ranks"
-    return _lines(
-        f"✓ {what}: read back as written ({document['messages']:,} messages)",
-        f"Files: {document['file']}.0.et to {document['file']}.{document['ranks'] - 1}.et",
-        f"ASTRA-sim's system file: {json.dumps(document['system_file'])}",
-    )
-
-
 def _refuse_problem(form: str) -> None:
     """Refuses options that say what is done on a fabric."""
     context = click.get_current_context()
@@ -169,19 +168,6 @@ def _refuse_problem(form: str) -> None:
     ):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"--format {form} writes the fabric alone: leave out {option}")
-
-
-def _fabric_written(document: dict[str, Any]) -> Document:
-    figures = f"{document['fabric']}: {document['nodes']:,} nodes, {document['links']:,} links"
-    return _lines(figures, f"File: {document['file']}")
-
-
-def _exported(proof: FileProof | None, document: dict[str, Any]) -> Document:
-    if proof is None:
-        lines = [f"{document['ranks']:,} ranks, {document['messages']:,} messages"]
-    else:
-        lines = [f"✓ {proven(proof)}", *readers(proof)]
-    return _lines(*lines, f"File: {document['file']}")
 
 
 def proven(proof: FileProof) -> str:

@@ -111,9 +111,8 @@ def run_document(run: antiphon.Run, fabric: antiphon.Fabric) -> Document:
         "Link: {link} | From → to {way} | Busy: {utilization:.1%} | Bytes: {bytes:,} | Packets: {packets}",
         "Busiest links",
     )
-    return Document(
-        [facts(figures, f"{run.algorithm} on {run.fabric}", energy_facts(result.energy)), busiest, *_platform(run)]
-    )
+    table = facts(figures, f"{run.algorithm} on {run.fabric}", energy_facts(result.energy))
+    return document(table, busiest, _platform(run))
 
 
 def tuning_document(tuning: antiphon.Tuning) -> Document:

@@ -11,7 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from numpy.typing import NDArray
 
-from antiphon._core import __version__, format_bytes
+from antiphon._core import __version__
 from antiphon.plot import COLOURS
 from antiphon.view import text
 from antiphon.view.text import time_unit
@@ -20,20 +20,10 @@ DASHES = ("", "7 3", "2 3")
 """Line styles; with the colours they tell 21 lines apart."""
 LONGEST_SHOWN = 4
 """What happens over time is drawn up to this multiple of the best time."""
-FILTERS: dict[str, Callable[..., str]] = {
-    "time": text.format_time,
-    "size": format_bytes,
-    "bandwidth": text.format_bandwidth,
-    "bit_rate": text.format_bit_rate,
-    "energy": text.format_energy,
-    "power": text.format_power,
-    "digits": text.digits,
-    "steps": text.format_steps,
-    "share": lambda share: "–" if share is None else f"{text.digits(share * 100)} %",
-    "bound_names": text.bound_names,
-    "limit_text": text.limit_text,
-    "certified_run": text.certified_run,
+FILTERS = {name.removeprefix("format_"): each for name, each in vars(text).items() if callable(each)} | {
+    "share": lambda share: "–" if share is None else f"{text.digits(share * 100)} %"
 }
+"""Of all pages: what puts figures into words, such as ``time``."""
 
 
 def page_template(name: str, **filters: Callable[..., str]) -> Template:
