@@ -81,7 +81,7 @@ def test_it_is_shown_in_a_line_and_in_notebooks(result: Result) -> None:
     page = result._repr_html_()
     document = document_of(result)
     if document is None:
-        assert all(f"<th>{name}</th>" in page for name in result.shown)
+        assert all(f"<th>{name}</th>" in page for name in result.table())
         assert page.count("<tr>") == min(result.table().height, 20) + 1
     else:
         assert html(document) in page

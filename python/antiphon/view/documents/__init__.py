@@ -25,6 +25,8 @@ def document_of(result: object) -> Document | None:
         "Replay": jobs.replay_document,
         "Training": lambda training: jobs.training_document([(training, [])], []),
         "TreesAdvice": network.trees_advice_document,
+        "Run": collective.run_document,
+        "Saturation": network.saturation_document,
         "Tuning": collective.tuning_document,
     }
     maker = makers.get(type(result).__name__)

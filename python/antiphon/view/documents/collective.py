@@ -81,9 +81,9 @@ def best_document(documents: Sequence[Mapping[str, Any]]) -> Document:
     return document(table_of(rows, columns, "The best on each fabric"))
 
 
-def run_document(run: antiphon.Run, fabric: antiphon.Fabric) -> Document:
-    """The figures of one run on a fabric and its busiest links."""
-    result, links, names = run.result, run.result.links, fabric.nodes["name"]
+def run_document(run: antiphon.Run, fabric: antiphon.Fabric | None = None) -> Document:
+    """The figures of one run, and the busiest links of its fabric, if that is given."""
+    result, links = run.result, run.result.links
     steps = format_steps(run.stats.steps, run.stats.messages)
     figures = table_of(
         [run],
@@ -101,9 +101,14 @@ def run_document(run: antiphon.Run, fabric: antiphon.Fabric) -> Document:
         most=lambda _: links["utilization"].max(),
         steps=lambda _: steps,
     )
+    table = facts(figures, f"{run.algorithm} on {run.fabric}", energy_facts(result.energy))
+    return document(table, fabric is not None and _busiest(links, fabric.nodes["name"]), _platform(run))
+
+
+def _busiest(links: Mapping[str, Any], names: Any) -> Table:
     order = (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST]
     rows = rows_of({name: column[order] for name, column in links.items()})
-    busiest = table_of(
+    return table_of(
         [
             {**row, "link": int(link), "way": f"{names[row['from']]} → {names[row['to']]}"}
             for row, link in zip(rows, order, strict=True)
@@ -111,8 +116,6 @@ def run_document(run: antiphon.Run, fabric: antiphon.Fabric) -> Document:
         "Link: {link} | From → to {way} | Busy: {utilization:.1%} | Bytes: {bytes:,} | Packets: {packets}",
         "Busiest links",
     )
-    table = facts(figures, f"{run.algorithm} on {run.fabric}", energy_facts(result.energy))
-    return document(table, busiest, _platform(run))
 
 
 def tuning_document(tuning: antiphon.Tuning) -> Document:
