@@ -180,7 +180,7 @@ def test_compare_prints_a_table(commands: Any) -> None:
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_narrow_terminals_get_fewer_columns(commands: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "antiphon.view.terminal.comparison.open_console", lambda: Console(width=width, markup=False, highlight=False)
+        "antiphon.view.terminal.render.Plain", lambda **_: Console(width=width, markup=False, highlight=False)
     )
     result = commands.invoke("compare", "mesh:8x8", *SMALL, "--system", "tto")
     assert "…" not in result.stdout
@@ -206,7 +206,7 @@ def test_tables_fit_80_columns(commands: Any, arguments: tuple[str, ...], monkey
     def narrow(**_given: Any) -> Console:
         return Console(markup=False, highlight=False, width=80)
 
-    monkeypatch.setattr("antiphon.view.terminal.plain.Plain", narrow)
+    monkeypatch.setattr("antiphon.view.terminal.render.Plain", narrow)
     printed = commands.invoke(*arguments).stdout
     # Sentences are wrapped by the terminal.
     tables = [line for line in printed.splitlines() if line[:1] in "┏┡│└┃" or arguments == ("algorithms",)]

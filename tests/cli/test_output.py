@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.table import Table
 
 import antiphon
 from antiphon.cli.output import table_of
 from antiphon.flat import flat, plain, write_csv
-from antiphon.view.terminal.console import in_markdown, open_console
+from antiphon.view.document import Document, Note, Table
+from antiphon.view.markdown import markdown
 
 SMALL = ("--bytes", "64KiB")
 COMMANDS: dict[tuple[str, ...], str | None] = {
@@ -80,13 +80,9 @@ def test_rows_are_behind_what_holds_for_all() -> None:
     assert table_of(document, "choices") == [{"fabric": "ring:4"}]
 
 
-def test_markdown_of_special_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    table = Table("a|b", "c", title="t")
-    table.add_row("x\ny", "1")
-    with in_markdown():
-        open_console().print(table, "text")
-    assert capsys.readouterr().out == "**t**\n\n| a\\|b | c |\n| --- | --- |\n| x<br>y | 1 |\n\ntext\n\n"
-    assert open_console().options.encoding
+def test_markdown_of_special_characters() -> None:
+    text = markdown(Document([Table(("a|b", "c"), [("x\ny", "1")], "t"), Note("text")]))
+    assert text == "**t**\n\n| a\\|b | c |\n| --- | --- |\n| x<br>y | 1 |\n\ntext\n\n"
 
 
 def test_former_names_of_options_work_with_a_hint(commands: Any, tmp_path: Path) -> None:

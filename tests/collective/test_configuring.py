@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import antiphon
 from antiphon.cli import main
-from antiphon.view.terminal.configured import ENDS, fabric_map
+from antiphon.view.documents.fabric import ENDS, fabric_map
 
 TORUS = "aries:4x4," + ",".join(f"{axis}{line}=0-3" for axis in "yx" for line in range(4))
 

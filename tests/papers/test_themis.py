@@ -16,8 +16,9 @@ from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome
 from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table
-from antiphon.repro.terminal import print_reproduction
+from antiphon.repro.terminal import reproduction_document
 from antiphon.studies import Store
+from antiphon.view.markdown import markdown
 
 NAME = "themis"
 THEMIS = PAPERS["themis"]
@@ -107,12 +108,11 @@ def test_groups(topology: str, parallel: int, model: tuple[int, float], data: tu
 
 
 def test_claims_of_our_own_are_none_of_the_paper(
-    quick: tuple[Reproduction, Path], tables: dict[str, dict[str, Table]], capsys: pytest.CaptureFixture[str]
+    quick: tuple[Reproduction, Path], tables: dict[str, dict[str, Table]]
 ) -> None:
     """By the stored tables; figures that have none are no search of ours."""
     claims = judge_all(THEMIS.data, THEMIS.checks, tables["themis"])
-    print_reproduction(replace(quick[0], claims=claims))
-    printed = capsys.readouterr().out
+    printed = markdown(reproduction_document(replace(quick[0], claims=claims)))
     paper, ours = (line for line in printed.splitlines() if line.startswith(("Claims of the paper: ", "Ours: ")))
     of_paper = [claim for claim in claims if claim.where != "ours"]
     counts = [sum(map(int, re.findall(r"\d+", line))) for line in (paper, ours)]

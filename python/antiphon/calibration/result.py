@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from antiphon._core import format_bytes
 from antiphon.calibration.device import GEMM, Machine
@@ -61,8 +61,6 @@ class Calibration(Result):
     core_gb_per_s: float
     others: float | None
     measured: Table
-
-    shown: ClassVar[tuple[str, ...]] = ("work", "beside", "rate", "unit", "slowdown", "noisy")
 
     def __repr__(self) -> str:
         rate, beside = self.rate("reduce"), self.rate("reduce", GEMM)

@@ -9,7 +9,7 @@ from antiphon.cli.declared import command
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
 from antiphon.cli.output import tell
-from antiphon.view.terminal.networks import print_engine_advice, print_rails_advice, print_trees_advice
+from antiphon.view.documents.network import engine_advice_document, rails_advice_document, trees_advice_document
 
 
 @main.group(cls=DocumentedGroup)
@@ -32,7 +32,7 @@ def advise_rails(topology: str, *, output: str) -> None:
         antiphon advise rails ring4@1000/20ns,sw8@800/700ns --json
     """
     advice = antiphon.advise_rails(topology)
-    tell("advise", advice.to_dict(), output, partial(print_rails_advice, advice), "dimensions")
+    tell("advise", advice.to_dict(), output, partial(rails_advice_document, advice), "dimensions")
 
 
 @command(of=antiphon.advise_ace, parent=advise, name="ace")
@@ -53,7 +53,7 @@ def advise_ace(
         antiphon advise ace ring8@1600/500ns --collective all-gather --share 0.9 --json
     """
     advice = antiphon.advise_ace(topology, size, collective, scheduler, share=share, chunk=chunk)
-    tell("advise", advice.to_dict(), output, partial(print_engine_advice, advice), "parts")
+    tell("advise", advice.to_dict(), output, partial(engine_advice_document, advice), "parts")
 
 
 @command(parent=advise, name="trees")
@@ -71,4 +71,4 @@ def advise_trees(
         bandwidth: Of one link in one direction, GB/s.
     """
     advice = antiphon.advise_trees(ranks, size, latency, bandwidth)
-    tell("advise", advice.to_dict(), output, partial(print_trees_advice, advice), "ways")
+    tell("advise", advice.to_dict(), output, partial(trees_advice_document, advice), "ways")

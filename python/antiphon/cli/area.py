@@ -8,7 +8,7 @@ import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.options import read_fabric
 from antiphon.cli.output import tell
-from antiphon.view.terminal.energy import print_area
+from antiphon.view.documents.energy import area_document
 
 
 @command(system="aries")
@@ -22,4 +22,4 @@ def area(fabric: str, *, system: antiphon.System, output: str) -> None:
     network = read_fabric(fabric)
     found = antiphon.area(network, system)
     head = {"fabric": network.name, "system": system.name, "endpoint": system.endpoint}
-    tell("area", head | found.to_dict(), output, partial(print_area, network.name, found), "parts")
+    tell("area", head | found.to_dict(), output, partial(area_document, network.name, found), "parts")

@@ -10,7 +10,7 @@ import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.output import note, tell
 from antiphon.files import written_whole
-from antiphon.view.terminal.calibration import print_calibration
+from antiphon.view.documents.measured import calibration_document
 from antiphon.view.terminal.console import json_text, progress_bar
 
 
@@ -37,6 +37,6 @@ def calibrate(*, out: str | None = None, output: str, **given: Any) -> None:
         if file is not None:
             file.write(json_text("calibrate", document) + "\n")
             written.close()  # in its place before anything is printed: the reader may go
-    tell("calibrate", document, output, partial(print_calibration, calibration), "measured")
+    tell("calibrate", document, output, partial(calibration_document, calibration), "measured")
     if out is not None:
         note(output, f"Endpoint file: {out}")

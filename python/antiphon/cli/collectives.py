@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 import antiphon
 from antiphon.cli.declared import command
@@ -24,11 +22,17 @@ from antiphon.collective.specs import split_specs
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
-from antiphon.results import Bound, Proof, Stats, rows_of
-from antiphon.view.terminal.comparison import print_best, print_comparison, print_run
-from antiphon.view.terminal.configured import fabric_map
-from antiphon.view.terminal.console import open_console, print_verbatim, progress_bar, right_aligned
-from antiphon.view.text import NO_STEPS, certified, format_steps, format_time, limit_text
+from antiphon.results import Proof, Stats, rows_of
+from antiphon.view.document import Document, Note
+from antiphon.view.documents.collective import (
+    best_document,
+    bound_document,
+    comparison_document,
+    run_document,
+    schedule_document,
+)
+from antiphon.view.terminal.console import progress_bar
+from antiphon.view.text import certified, format_time
 
 
 @command(common="size collective algorithms system fidelity energy report schedules jobs output")
@@ -113,9 +117,9 @@ def compare(
 
                 report_file.write(render(network, comparison))
                 written.close()  # in its place before anything is printed: the reader may go
-            return Outcome(comparison.to_dict(), partial(print_comparison, comparison), failure)
+            return Outcome(comparison.to_dict(), partial(comparison_document, comparison), failure)
 
-        each_group("compare", fabrics, group, groups, output, work, "runs", print_best)
+        each_group("compare", fabrics, group, groups, output, work, "runs", best_document)
     if report is not None:
         note(output, f"Report: {report}")
 
@@ -180,7 +184,7 @@ def simulate(
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         if run.energy is not None:
             tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}
-        return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run, network))
+        return Outcome(run.to_dict() | {"tables": tables}, partial(run_document, run, network))
 
     each_group("simulate", fabric, group, groups, output, work)
     if trace is not None:
@@ -310,7 +314,7 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
     except AntiphonError as error:
         if error.code != "not-proven":
             raise
-        return Outcome(document | {"verified": False, "counter_example": error.message}, lambda: None, error)
+        return Outcome(document | {"verified": False, "counter_example": error.message}, Document, error)
     document |= {
         "verified": proof.complete,
         "counter_example": None,
@@ -332,7 +336,7 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
     share, least = proof.share_of_optimum, proof.certified_ns
     if share is not None and least is not None:
         text += f"\n✓ {certified(share)}: no schedule takes less than {format_time(least)} on system {system.name}"
-    return Outcome(document, lambda: open_console().print(text, markup=False))
+    return Outcome(document, lambda: Document([Note(text, wrap=True)]))
 
 
 @command(common="size collective system fidelity group groups output")
@@ -363,25 +367,9 @@ def bound(
         lower, document = bounded(network, collective, size, system, root=root, matrix=matrix, fidelity=fidelity)
         size_of = size_text(document["bytes"], document["matrix_bytes"])
         title = f"{document['collective']} of {size_of} on {network.name}, system {system.name}, {fidelity}"
-        return Outcome(document, partial(_print_bound, title, lower))
+        return Outcome(document, partial(bound_document, title, lower))
 
     each_group("bound", fabric, group, groups, output, work)
-
-
-def _print_bound(title: str, lower: Bound) -> None:
-    table = Table(
-        "Bound",
-        right_aligned("Time"),
-    )
-    for name in ("volume", "cut", "latency", "strength", "prices"):
-        value = getattr(lower, f"{name}_ns")
-        binding = name == lower.binding
-        text = "not applicable" if value is None else format_time(value)
-        table.add_row(name, text + (" (binding)" if binding else ""), style="bold" if binding else "")
-    console = open_console()
-    console.print(title, markup=False)
-    console.print(table)
-    console.print(f"Limit: {limit_text(lower)}", markup=False, soft_wrap=True)
 
 
 @command(common="size collective system group out output", former=("--schedule-json", "out"))
@@ -424,7 +412,7 @@ def show(
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
             if network.configuration is not None:
                 tables["ports"] = rows_of(network.ports)
-            return Outcome(document | tables, partial(_print_figures, network, schedule, document))
+            return Outcome(document | tables, partial(schedule_document, network, schedule, document))
 
         each_group("show", fabric, group, groups, output, work)
 
@@ -451,32 +439,6 @@ def _figures(
     }
 
 
-def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, document: dict[str, Any]) -> None:
-    table = Table(show_header=False, title=Text(f"{schedule.algorithm} on {network.name}"))
-    steps = ", ".join(f"{phase['name']} {phase['steps']:,}" for phase in document["phases"])
-    count = format_steps(document["steps"], document["messages"])
-    slots = (
-        ("Steps", f"{count} ({steps})"),
-        ("Links in use, steady state", f"{document['used_links_percent']:.1f} %"),
-    )
-    for label, value in (
-        ("Collective", f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"),
-        ("Dimensions", "\n".join(map(_dimension, document["dimensions"])) or "none"),
-        ("Proof", "✓ complete"),
-        ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
-        *(slots if count != NO_STEPS else ()),
-        ("Links without traffic", f"{document['links_idle']:,} of {len(network.links['from']):,}"),
-        ("Height of reduction / broadcast", f"{document['reduce_height_max']} / {document['copy_height_max']}"),
-        ("Lanes, transfers, messages", f"{document['lanes']:,}, {document['transfers']:,}, {document['messages']:,}"),
-        ("Bytes per link, mean / max", f"{document['link_bytes_mean']:,.0f} / {document['link_bytes_max']:,}"),
-    ):
-        table.add_row(label, value)
-    console = open_console()
-    console.print(table)
-    if drawing := fabric_map(network):
-        print_verbatim(console, drawing)
-
-
 def _dimensions(fabric: antiphon.Fabric, system: antiphon.System) -> list[dict[str, Any]]:
     """The dimensions of a product, with the system's rate and latency where its links have none."""
     rows = rows_of(fabric.dimensions)
@@ -487,11 +449,6 @@ def _dimensions(fabric: antiphon.Fabric, system: antiphon.System) -> list[dict[s
         if math.isnan(row["latency_ns"]):
             row["latency_ns"] = hops * system.link_latency_ns
     return rows
-
-
-def _dimension(row: dict[str, Any]) -> str:
-    through = " through it" if row["shape"] == "switch" else ""
-    return f"{row['shape']} of {row['size']}, {row['rate_gb_per_s']:g} GB/s, {row['latency_ns']:g} ns{through}"
 
 
 def built(

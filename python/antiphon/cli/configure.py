@@ -16,7 +16,7 @@ from antiphon.collective.schedules import read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
-from antiphon.view.terminal.configured import print_configured
+from antiphon.view.documents.fabric import configured_document
 from antiphon.view.terminal.console import progress_bar
 
 
@@ -74,6 +74,6 @@ def configure(
                 raise AntiphonError(f"{found.fabric} has no configuration", "not-applicable")
             file.write(text)
             written.close()  # in its place before anything is printed: the reader may go
-    tell("configure", found.to_dict(), output, partial(print_configured, found))
+    tell("configure", found.to_dict(), output, partial(configured_document, found))
     if out is not None:
         note(output, f"Configuration: {out}; use it as {found.fabric.split(',')[0]},config={out}")

@@ -12,8 +12,9 @@ from antiphon.collective.flights import read_flights
 from antiphon.collective.schedules import named
 from antiphon.files import read_text
 from antiphon.results import rows_of
-from antiphon.view.terminal.console import noting_switches, progress_bar
-from antiphon.view.terminal.flights import print_flights
+from antiphon.view.documents.fabric import noting_switches
+from antiphon.view.documents.jobs import flights_document
+from antiphon.view.terminal.console import progress_bar
 
 LARGEST_FILE = 1 << 24
 """Files of flights are read whole; larger ones are refused."""
@@ -54,7 +55,7 @@ def flights(
         "flights",
         run.to_dict() | {"tables": tables},
         output,
-        noting_switches(partial(print_flights, run), network),
+        noting_switches(partial(flights_document, run), network),
         "flights",
     )
     if trace is not None:

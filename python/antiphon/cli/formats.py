@@ -21,7 +21,7 @@ from antiphon.errors import AntiphonError
 from antiphon.files import check_prefix, written_whole
 from antiphon.results import FileProof
 from antiphon.topologies import TOPOLOGY_FORMATS
-from antiphon.view.terminal.console import open_console
+from antiphon.view.document import Document, Note
 
 COMPLETIONS["format_"] = completing(lambda: [*consumers(), CHAKRA, *TOPOLOGY_FORMATS])
 COMPLETIONS["consumer"] = completing(lambda: [name for names in consumers().values() for name in names])
@@ -75,14 +75,21 @@ def export(
         antiphon.export(network, out, format=format_, consumer=consumer)
         nodes, links = len(network.nodes["name"]), len(network.links["from"])
         document = {"fabric": network.name, "format": format_, "nodes": nodes, "links": links, "file": out}
-        tell("export", document, "json" if json_ else "table", lambda: _print_fabric(document))
+        figures = f"{network.name}: {nodes:,} nodes, {links:,} links"
+        tell("export", document, "json" if json_ else "table", lambda: _lines(figures, f"File: {out}"))
         return
     if format_ == CHAKRA:
         check_prefix(out, "--out")
         plan = _schedule(network, algorithm, schedule, collective, size, matrix, system, root)
         system_file = json.loads(antiphon.export(plan, out, format=format_, consumer=consumer))
         document = _of_traces(plan, out, system_file)
-        tell("export", document, "json" if json_ else "table", lambda: _print_traces(document))
+        lines = (
+            f"✓ {plan.algorithm}, {plan.collective} on {plan.ranks:,} ranks: read back as written"
+            f" ({document['messages']:,} messages)",
+            f"Files: {out}.0.et to {out}.{plan.ranks - 1}.et",
+            f"ASTRA-sim's system file: {json.dumps(system_file)}",
+        )
+        tell("export", document, "json" if json_ else "table", lambda: _lines(*lines))
         return
     with ExitStack() as written:
         file = written.enter_context(written_whole(out, extension(format_)))
@@ -91,13 +98,14 @@ def export(
         file.write(text)
         written.close()  # in its place before anything is printed: the reader may go
     document = {"fabric": network.name, "algorithm": plan.algorithm, "file": out}
-    proof = None
     if format_ == "goal":  # says nothing of data that could be proven
         document |= {"format": format_, "ranks": plan.ranks, "messages": text.count(": send ")}
+        said = [f"{document['ranks']:,} ranks, {document['messages']:,} messages"]
     else:
         proof = antiphon.prove_file(text=text)
         document = proof.to_dict() | document
-    tell("export", document, "json" if json_ else "table", lambda: _print_exported(proof, document))
+        said = [f"✓ {proven(proof)}", *readers(proof)]
+    tell("export", document, "json" if json_ else "table", lambda: _lines(*said, f"File: {out}"))
 
 
 def _schedule(
@@ -130,12 +138,8 @@ def _of_traces(schedule: antiphon.Schedule, prefix: str, system_file: dict[str, 
     }
 
 
-def _print_traces(document: dict[str, Any]) -> None:
-    console = open_console()
-    what = f"{document['algorithm']}, {document['collective']} on {document['ranks']:,} ranks"
-    console.print(f"✓ {what}: read back as written ({document['messages']:,} messages)", markup=False)
-    console.print(f"Files: {document['file']}.0.et to {document['file']}.{document['ranks'] - 1}.et", markup=False)
-    console.print(f"ASTRA-sim's system file: {json.dumps(document['system_file'])}", markup=False)
+def _lines(*lines: str) -> Document:
+    return Document([Note(line, wrap=True) for line in lines])
 
 
 def _refuse_problem(format_: str) -> None:
@@ -149,23 +153,6 @@ def _refuse_problem(format_: str) -> None:
     ):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"--format {format_} writes the fabric alone: leave out {option}")
-
-
-def _print_fabric(document: dict[str, Any]) -> None:
-    console = open_console()
-    console.print(f"{document['fabric']}: {document['nodes']:,} nodes, {document['links']:,} links", markup=False)
-    console.print(f"File: {document['file']}", markup=False)
-
-
-def _print_exported(proof: FileProof | None, document: dict[str, Any]) -> None:
-    console = open_console()
-    if proof is None:
-        console.print(f"{document['ranks']:,} ranks, {document['messages']:,} messages", markup=False)
-    else:
-        console.print(f"✓ {proven(proof)}", markup=False)
-        for line in readers(proof):
-            console.print(line, markup=False)
-    console.print(f"File: {document['file']}", markup=False)
 
 
 def proven(proof: FileProof) -> str:
@@ -198,7 +185,7 @@ def verified_file(path: str, fabric: antiphon.Fabric | None, size: str | None) -
     except AntiphonError as error:
         if error.code != "not-proven":
             raise
-        return Outcome({"file": path, "verified": False, "counter_example": error.message}, lambda: None, error)
+        return Outcome({"file": path, "verified": False, "counter_example": error.message}, Document, error)
     document: dict[str, Any] = {"file": path, "verified": True, "counter_example": None} | proof.to_dict()
     lines = [f"✓ {proven(proof)}", *readers(proof)]
     try:
@@ -215,10 +202,4 @@ def verified_file(path: str, fabric: antiphon.Fabric | None, size: str | None) -
             raise
         document |= {"fabric": None, "no_schedule": error.message}
         lines.append(f"No schedule, so it cannot be timed: {error.message}")
-
-    def show() -> None:
-        console = open_console()
-        for line in lines:
-            console.print(line, markup=False)
-
-    return Outcome(document, show)
+    return Outcome(document, lambda: _lines(*lines))

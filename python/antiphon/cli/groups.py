@@ -13,7 +13,8 @@ import antiphon
 from antiphon.cli.options import read_fabric
 from antiphon.cli.output import PROSE, table_of, tell
 from antiphon.errors import AntiphonError
-from antiphon.view.terminal.console import noting_switches, open_console
+from antiphon.view.document import Document, Heading
+from antiphon.view.documents.fabric import noting_switches
 
 TIMED = ("bound", "compare", "simulate", "tune")
 """Commands whose times would be others if switches reduced."""
@@ -40,10 +41,10 @@ def one_file(option: str, path: str | None, groups: str | None) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command found on one fabric: as JSON, as text, and why it fails after all."""
+    """What a command found on one fabric: as JSON, for people, and why it fails after all."""
 
     document: dict[str, Any]
-    show: Callable[[], None]
+    show: Callable[[], Document]
     failure: AntiphonError | None = None
 
 
@@ -55,7 +56,7 @@ def each_group(
     output: str,
     work: Callable[[antiphon.Fabric], Outcome],
     rows: str | None = None,
-    summary: Callable[[Sequence[dict[str, Any]]], None] = lambda _documents: None,
+    summary: Callable[[Sequence[dict[str, Any]]], Document] = lambda _documents: Document(),
 ) -> None:
     """Does ``work`` on one or more fabrics, on one group of each, or on each of ``groups``, and prints what it found;
     ``rows`` as for ``tell``, and at the end, for people, a ``summary`` of the documents of several fabrics.
@@ -82,12 +83,11 @@ def each_group(
     elif groups is not None or not alone:
         table = [row for each in documents for row in table_of(each, rows)]
         whole = {"fabric": fabrics[0].name, "groups": documents} if alone else {"fabrics": documents}
-        tell(command, whole, output, lambda: None, table)
+        tell(command, whole, output, Document, table)
     for outcome in outcomes:
         if outcome.failure is not None:
             raise outcome.failure
 
 
-def _titled(title: str, show: Callable[[], None]) -> None:
-    open_console().rule(title, align="left")
-    show()
+def _titled(title: str, show: Callable[[], Document]) -> Document:
+    return Document([Heading(title), *show().parts])

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Literal
 
 import click
 from click.shell_completion import get_completion_class
-from rich.table import Column, Table
-from rich.text import Text
 
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.group import main
 from antiphon.cli.output import tell
 from antiphon.platforms import read_endpoint, read_system
-from antiphon.view.terminal.console import is_markdown, open_console
-from antiphon.view.terminal.lists import option_text, print_list
+from antiphon.view.document import Document
+from antiphon.view.documents.lists import algorithms_document, entries_table, list_document, options_document
 
 
 @command()
@@ -30,7 +27,7 @@ def fabrics(*, output: str) -> None:
         antiphon fabrics
     """
     rows = [{"kind": each.name, "example": each.example, "summary": each.summary} for each in antiphon.fabrics()]
-    tell("fabrics", {"fabrics": rows}, output, partial(print_list, rows), "fabrics")
+    tell("fabrics", {"fabrics": rows}, output, partial(list_document, rows), "fabrics")
 
 
 @command()
@@ -54,27 +51,7 @@ def algorithms(name: str | None = None, *, output: str) -> None:
         }
         for a in known
     ]
-    tell("algorithms", {"algorithms": rows}, output, partial(_print_algorithms, known), "algorithms")
-
-
-def _print_algorithms(known: Sequence[antiphon.Entry]) -> None:
-    """A paragraph for each, with an option on a line of its own; in Markdown, which has no width, a row."""
-    console = open_console()
-    if is_markdown():
-        table = Table("Algorithm", "What it does", "Options", "Collectives", "Source")
-        for each in known:
-            options = "\n".join(map(option_text, each.options))
-            table.add_row(each.name, each.summary, options, ", ".join(each.collectives), each.source)
-        console.print(table)
-        return
-    for place, each in enumerate(known):
-        if place:
-            console.print("")
-        console.print(Text(each.name, style="bold") + Text(f": {each.summary}"))
-        for option in each.options:
-            console.print(f"- {option_text(option)}")
-        console.print(f"Does {', '.join(each.collectives)}.")
-        console.print(f"Source: {each.source}", style="dim")
+    tell("algorithms", {"algorithms": rows}, output, partial(algorithms_document, known), "algorithms")
 
 
 @command()
@@ -96,15 +73,11 @@ def systems(name: str | None = None, *, output: str) -> None:
         for preset in presets
     ]
 
-    def show() -> None:
+    def show() -> Document:
         if name is None:
-            print_list([{"name": preset.name, "summary": preset.description} for preset in presets])
-            return
+            return list_document([{"name": preset.name, "summary": preset.description} for preset in presets])
         title = presets[0].description if name in antiphon.systems() else presets[0].name
-        table = Table("Parameter", Column(name, overflow="fold"), "Values", "Meaning", title=title)
-        for each in parameters:
-            table.add_row(Text(each.key, style="bold"), each.default, each.values, each.meaning)
-        open_console().print(table)
+        return options_document("Parameter", name, parameters, title)
 
     tell("systems", {"systems": rows, "settings": settings}, output, show, settings if name else rows)
 
@@ -131,7 +104,11 @@ def endpoints(name: str | None = None, *, output: str) -> None:
         for each in known
     ]
 
-    show = partial(_print_options, known[0]) if name and known[0].options else partial(_print_endpoints, known)
+    def show() -> Document:
+        if name and known[0].options:
+            return options_document("Option", known[0].name, known[0].options, known[0].summary)
+        return Document([entries_table("Endpoint", known, examples=True)])
+
     tell("endpoints", {"endpoints": rows}, output, show, rows[0]["options"] if name else rows)
 
 
@@ -143,21 +120,6 @@ def _endpoint(spec: str) -> antiphon.Entry:
     values = dict(part.split("=", 1) for part in given.split(",") if part)
     options = [replace(option, default=values.get(option.key, option.default)) for option in entry.options]
     return antiphon.Entry(spec, entry.summary, options=options, example=whole)
-
-
-def _print_endpoints(known: Sequence[antiphon.Entry]) -> None:
-    table = Table("Endpoint", "What it is", "Options", show_lines=True)
-    for each in known:
-        options = "\n".join(map(option_text, each.options)) or each.example
-        table.add_row(Text(each.name, style="bold"), each.summary, options)
-    open_console().print(table)
-
-
-def _print_options(endpoint: antiphon.Entry) -> None:
-    table = Table("Option", Column(endpoint.name, overflow="fold"), "Values", "Meaning", title=endpoint.summary)
-    for each in endpoint.options:
-        table.add_row(Text(each.key, style="bold"), each.default, each.values, each.meaning)
-    open_console().print(table)
 
 
 @command()

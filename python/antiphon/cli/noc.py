@@ -12,9 +12,9 @@ import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome, each_group
 from antiphon.errors import AntiphonError
-from antiphon.network.saturation import Saturation
 from antiphon.parallel import in_parallel
-from antiphon.view.terminal.console import open_console, progress_bar
+from antiphon.view.documents.network import noc_document, saturation_document
+from antiphon.view.terminal.console import progress_bar
 
 
 @command(
@@ -62,7 +62,7 @@ def noc(
                     network, traffic, progress=partial(progress, "saturation"), jobs=jobs, **parameters
                 )
                 document |= {"unstable_rate": found.unstable_rate, "runs": [found.stable.to_dict()]}
-                return Outcome(document, partial(_print_saturation, found))
+                return Outcome(document, partial(saturation_document, found))
 
             each = _rates(rate or ("0.1",))
             cores = jobs if len(each) == 1 else 1
@@ -73,22 +73,9 @@ def noc(
 
             runs = in_parallel(run, each, jobs)
         document |= {"unstable_rate": None, "runs": [run.to_dict() for run in runs]}
-        return Outcome(document, partial(_print, runs))
+        return Outcome(document, partial(noc_document, runs))
 
     each_group("noc", fabric, group, groups, output, work, "runs")
-
-
-def _print(runs: Sequence[antiphon.NocResult]) -> None:
-    from antiphon.view.terminal.networks import print_noc  # where rich is needed
-
-    print_noc(runs)
-
-
-def _print_saturation(found: Saturation) -> None:
-    _print([found.stable])
-    least = found.unstable_rate
-    above = "every rate is stable" if least is None else f"unstable from {least:.4g} on"
-    open_console().print(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")
 
 
 def _rates(texts: Sequence[str]) -> list[float]:

@@ -10,7 +10,8 @@ import click
 
 from antiphon.cli.options import SHARED, Shared, kept
 from antiphon.flat import Row, flat, write_csv
-from antiphon.view.terminal.console import in_markdown, open_console, print_json
+from antiphon.view.document import Document, dim, document
+from antiphon.view.terminal.console import print_json
 
 FORMATS = ("table", "json", "csv", "markdown")
 """For people, programs, spreadsheets, pages."""
@@ -55,21 +56,30 @@ def tell(
     command: str,
     document: dict[str, Any],
     output: str,
-    show: Callable[[], None],
+    show: Callable[[], Document],
     rows: str | Sequence[Mapping[str, Any]] | None = None,
 ) -> None:
-    """Prints what a command found: a document, or as ``show`` does it. The rows of a table are ``rows``, or the
-    objects in this list of the document, or the document."""
+    """Prints what a command found: a JSON document, or for people what ``show`` makes. The rows of a table are
+    ``rows``, or the objects in this list of the JSON document, or the whole of it."""
     if output == "json":
         print_json(command, document)
     elif output == "csv":
         table = table_of(document, rows) if rows is None or isinstance(rows, str) else [flat(row) for row in rows]
         write_csv(table, sys.stdout)
-    elif output == "markdown":
-        with in_markdown():
-            show()
     else:
-        show()
+        print_for_people(show(), output)
+
+
+def print_for_people(document: Document, output: str = "table") -> None:
+    """Prints a document on a terminal, or as Markdown."""
+    if output == "markdown":
+        from antiphon.view.markdown import markdown
+
+        click.echo(markdown(document), nl=False)
+    else:
+        from antiphon.view.terminal.render import print_document  # where rich is needed
+
+        print_document(document)
 
 
 def table_of(document: dict[str, Any], rows: str | None = None) -> list[Row]:
@@ -83,4 +93,4 @@ def table_of(document: dict[str, Any], rows: str | None = None) -> list[Row]:
 def note(output: str, text: str) -> None:
     """Says where a file is, to people."""
     if output == "table":
-        open_console().print(text, style="dim")
+        print_for_people(document(dim(text)))

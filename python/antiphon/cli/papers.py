@@ -10,9 +10,9 @@ from antiphon.cli.declared import command
 from antiphon.cli.options import COMPLETIONS, completing
 from antiphon.cli.output import tell
 from antiphon.errors import AntiphonError
-from antiphon.repro.terminal import print_reproduction
+from antiphon.repro.terminal import reproduction_document
+from antiphon.view.documents.lists import list_document
 from antiphon.view.terminal.console import progress_bar
-from antiphon.view.terminal.lists import print_list
 
 
 def _targets() -> list[str]:
@@ -56,7 +56,7 @@ def reproduce_command(
     chosen, wanted = choose(PAPERS, paper, figures)
     if list_:
         rows = [{"name": figure.name, "title": chosen.data.figures[figure.name]["title"]} for figure in wanted]
-        tell("reproduce", {"paper": chosen.name, "figures": rows}, output, partial(print_list, rows), rows)
+        tell("reproduce", {"paper": chosen.name, "figures": rows}, output, partial(list_document, rows), rows)
         return
     if store is None:
         raise click.UsageError("Missing option '--store'.")
@@ -66,4 +66,4 @@ def reproduce_command(
         done = reproduce(chosen, wanted, store, quick=quick, jobs=jobs, progress=progress)
     document = done.to_dict()
     rows = [{"figure": figure["name"], **row} for figure in document["figures"] for row in figure["rows"]]
-    tell("reproduce", document, output, partial(print_reproduction, done), rows)
+    tell("reproduce", document, output, partial(reproduction_document, done), rows)

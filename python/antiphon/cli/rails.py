@@ -8,7 +8,7 @@ from typing import Any
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.output import tell
-from antiphon.view.terminal.networks import print_rails
+from antiphon.view.documents.network import rails_document
 
 
 @command(
@@ -49,4 +49,4 @@ def rails(
     runs = [antiphon.rails(topology, size, collective, name, **parameters) for name in scheduler.split(",")]
     documents = [run.to_dict() for run in runs]
     document = documents[0] if len(runs) == 1 else {"runs": documents}
-    tell("rails", document, output, partial(print_rails, runs), "runs")
+    tell("rails", document, output, partial(rails_document, runs), "runs")

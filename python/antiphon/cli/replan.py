@@ -13,8 +13,9 @@ from antiphon.cli.options import read_fabric
 from antiphon.cli.output import note, tell
 from antiphon.collective.schedules import read_schedule
 from antiphon.files import written_whole
-from antiphon.view.terminal.console import noting_switches, progress_bar
-from antiphon.view.terminal.replanned import print_replanned
+from antiphon.view.documents.collective import replanned_document
+from antiphon.view.documents.fabric import noting_switches
+from antiphon.view.terminal.console import progress_bar
 
 
 @command()
@@ -54,7 +55,7 @@ def replan(
         if file is not None:
             file.write(found.schedule.to_json())
             written.close()  # in its place before anything is printed: the reader may go
-    show = noting_switches(partial(print_replanned, found, system.name), network)
+    show = noting_switches(partial(replanned_document, found, system.name), network)
     tell("replan", found.to_dict() | {"system": system.name}, output, show)
     if out is not None:
         note(output, f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}, system {system.name}")

@@ -10,8 +10,9 @@ from antiphon.cli.declared import command
 from antiphon.cli.options import read_fabric
 from antiphon.cli.output import tell
 from antiphon.results import rows_of
-from antiphon.view.terminal.console import noting_switches, progress_bar
-from antiphon.view.terminal.replay import print_replay
+from antiphon.view.documents.fabric import noting_switches
+from antiphon.view.documents.jobs import replay_document
+from antiphon.view.terminal.console import progress_bar
 
 
 @command(of=antiphon.replay, without="groups")
@@ -52,4 +53,4 @@ def replay(
             progress=progress,
         )
     tables = {"exchanges": rows_of(run.exchanges), "ranks": rows_of(run.ranks)}
-    tell("replay", run.to_dict() | {"tables": tables}, output, noting_switches(partial(print_replay, run), network))
+    tell("replay", run.to_dict() | {"tables": tables}, output, noting_switches(partial(replay_document, run), network))

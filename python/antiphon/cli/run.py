@@ -20,8 +20,8 @@ from antiphon.errors import AntiphonError
 from antiphon.execution.measuring import TRANSPORTS
 from antiphon.execution.mpi import in_job, job_rank
 from antiphon.execution.numbers import ELEMENTS
+from antiphon.view.documents.measured import measurement_document
 from antiphon.view.terminal.console import progress_bar
-from antiphon.view.terminal.measured import print_measurement
 
 COMPLETIONS["element"] = completing(lambda: list(ELEMENTS))
 COMPLETIONS["transport"] = completing(lambda: list(TRANSPORTS))
@@ -76,7 +76,7 @@ def run(
         failure = None
         if not found.correct:
             failure = AntiphonError(f"{found.algorithm}: the result is not what the collective defines", "not-proven")
-        return Outcome(found.to_dict(), partial(print_measurement, found), failure)
+        return Outcome(found.to_dict(), partial(measurement_document, found), failure)
 
     if job_rank() == 0:
         each_group("run", fabric, group, groups, output, work, rows="runs")

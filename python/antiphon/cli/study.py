@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from antiphon.cli.declared import command
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
-from antiphon.cli.output import note, tell
+from antiphon.cli.output import note, print_for_people, tell
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.parallel import cores
@@ -25,8 +25,9 @@ from antiphon.studies.store import Store
 from antiphon.studies.study import Study, part_of, runs_beside, study, values_of
 from antiphon.studies.table import check_suffix, write
 from antiphon.studies.workers import Workers
-from antiphon.view.terminal.console import open_console, progress_bar
-from antiphon.view.terminal.study import print_points, print_study
+from antiphon.view.document import document
+from antiphon.view.documents.study import points_document, study_document
+from antiphon.view.terminal.console import progress_bar
 
 
 class _Group(DocumentedGroup):
@@ -111,7 +112,7 @@ def run_command(
         if table is not None and suffix is not None:
             write(found.rows, table, suffix)
             opened.close()  # in its place before anything is printed: the reader may go
-    tell("study", _document(file, grid, found), output, partial(print_study, file, grid, found), found.rows)
+    tell("study", _document(file, grid, found), output, partial(study_document, file, grid, found), found.rows)
     if out is not None:
         note(output, f"Table: {out}")
     note(output, f"Runs are kept in {folder}")
@@ -135,7 +136,7 @@ def merge(folders: tuple[Path, ...], *, store: Path) -> None:
         new = [runs.merge(folder) for folder in folders]
         others = runs.count_of_other_builds()
     stale = f"; {others:,} there are of other builds of Antiphon, which are not used" if others else ""
-    open_console().print(f"{sum(new):,} runs from {len(folders):,} folders are new in {store}{stale}")
+    print_for_people(document(f"{sum(new):,} runs from {len(folders):,} folders are new in {store}{stale}"))
 
 
 def _document(file: Path, grid: Grid, found: Study) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def _show_points(file: Path, grid: Grid, part: tuple[int, int] | None, folder: P
             stored = sum(point in runs for point in points)
     values = [values_of(point, grid.columns) for point in points]
     document = {"file": str(file), "command": grid.command, "stored": stored, "points": values}
-    tell("study", document, output, partial(print_points, file, grid, values, stored), values)
+    tell("study", document, output, partial(points_document, file, grid, values, stored), values)
 
 
 def _told(progress: Any, file: Path) -> Any:

@@ -17,8 +17,8 @@ from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.execution.testbed.emulation import compared
 from antiphon.files import written_whole
+from antiphon.view.documents.measured import emulated_document
 from antiphon.view.terminal.console import progress_bar
-from antiphon.view.terminal.measured import print_emulated
 
 
 @command(of=antiphon.emulate, name="testbed", without="bytes")
@@ -82,7 +82,7 @@ def emulate(
 
             file.write(render(found))
             written.close()  # in its place before anything is printed: the reader may go
-    tell("testbed", found.to_dict(), output, partial(print_emulated, found), rows="runs")
+    tell("testbed", found.to_dict(), output, partial(emulated_document, found), rows="runs")
     if report is not None:
         note(output, f"Page: {report}")
     if not found.correct:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import click
@@ -24,9 +25,11 @@ from antiphon.platforms import read_endpoint
 from antiphon.results import rows_of
 from antiphon.training.result import Training
 from antiphon.training.train import RAILS, split_fabrics
-from antiphon.view.terminal.console import noting_switches, progress_bar
-from antiphon.view.terminal.lists import print_compute_models, print_list
-from antiphon.view.terminal.training import print_left_out, print_training
+from antiphon.view.document import Document
+from antiphon.view.documents.fabric import noting_switches
+from antiphon.view.documents.jobs import training_document
+from antiphon.view.documents.lists import entries_table, list_document
+from antiphon.view.terminal.console import progress_bar
 
 TAKE_NOTHING = {"system", "ideal"}
 """Endpoints that leave all to computation."""
@@ -121,11 +124,8 @@ def train(
 
             report_file.write(render(results, refused))
 
-    def table() -> None:
-        print_training(results)
-        print_left_out(refused)
-
-    show = noting_switches(table, *(network for network in networks if not isinstance(network, str)))
+    shown = partial(training_document, results, refused)
+    show = noting_switches(shown, *(network for network in networks if not isinstance(network, str)))
     if single:
         training, others = results[0]
         tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}
@@ -174,8 +174,7 @@ def workloads(*, output: str) -> None:
         for each in antiphon.compute_models()
     ]
 
-    def show() -> None:
-        print_list(rows)
-        print_compute_models()
+    def show() -> Document:
+        return list_document(rows).with_(entries_table("Compute model", antiphon.compute_models()))
 
     tell("workloads", {"workloads": rows, "compute_models": models}, output, show, rows)

@@ -14,7 +14,7 @@ from antiphon.collective.tuning import size_range
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
-from antiphon.view.terminal.comparison import print_tuning
+from antiphon.view.documents.collective import tuning_document
 from antiphon.view.terminal.console import json_text, progress_bar
 
 
@@ -88,7 +88,7 @@ def tune(
             if tuning.left_out:
                 late = ", ".join(map(antiphon.format_bytes, tuning.left_out))
                 failure = AntiphonError(f"the time limit left out {late}", OVER_TIME)
-            return Outcome(document, partial(print_tuning, tuning), failure)
+            return Outcome(document, partial(tuning_document, tuning), failure)
 
         each_group("tune", fabric, group, groups, output, work, "choices")
     if out is not None:

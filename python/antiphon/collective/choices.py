@@ -120,8 +120,6 @@ class Tuning(Result):
     objective: str = "time"
     left_out: list[int] = field(default_factory=list)
 
-    shown = ("bytes", "algorithm", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s")
-
     def __iter__(self) -> Iterator[Choice]:
         return iter(self.choices)
 

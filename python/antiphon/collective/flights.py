@@ -97,8 +97,6 @@ class FlightsRun(Result):
     bounds_ns: list[float]
     result: SimulationResult
 
-    shown = ("name", "algorithm", "collective", "bytes", "start_ns", "finish_ns", "lower_bound_ns")
-
     def __repr__(self) -> str:
         return f"<FlightsRun of {len(self.flights):,} on {self.fabric}, {self.order}: {self.time_ns:,.1f} ns>"
 

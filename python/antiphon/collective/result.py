@@ -21,9 +21,6 @@ ALL_RANKS = "all-ranks"
 REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 """Error codes that leave an algorithm out of a comparison; all others end it."""
 
-SHOWN = ("algorithm", "fidelity", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s", "steps", "verified")
-"""Columns of runs that notebooks show."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Result):
@@ -71,8 +68,6 @@ class Run(Result):
     slowest_link_gb_per_s: float | None
     matrix_bytes: int | None = None
     file: str | None = None
-
-    shown = SHOWN
 
     def __repr__(self) -> str:
         share = "" if self.efficiency is None else f", {self.efficiency:.1%} of the bound"
@@ -279,8 +274,6 @@ class Comparison(Result):
     matrix_bytes: int | None = None
     estimates: list[Estimate] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list, compare=False)
-
-    shown = SHOWN
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.ranking)

@@ -37,8 +37,6 @@ class Saturation(Result):
     stable: NocResult
     unstable_rate: float | None
 
-    shown = (*NocResult.shown, "unstable_rate")
-
     def __repr__(self) -> str:
         return f"<Saturation {self.stable.traffic} on {self.stable.fabric}: at rate {self.stable.rate:.4g}>"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from html import escape
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from antiphon.errors import AntiphonError
 from antiphon.results.table import Table
@@ -35,11 +35,9 @@ class Result(ByValue):
     >>> list(result.tables), result.table("ways").height
     (['ways'], 7)
 
-    The first of the tables is what frames, readers of Arrow and notebooks show of the result itself.
+    The first of the tables is what frames and readers of Arrow show of the result itself; a notebook shows what a
+    terminal does.
     """
-
-    shown: ClassVar[tuple[str, ...]] = ()
-    """Columns that notebooks show; none: all."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -77,7 +75,12 @@ class Result(ByValue):
         return self.table().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self).strip('<>'))}</p>{self.table()._repr_html_(self.shown)}"
+        from antiphon.view.documents import document_of  # the one way up: what shows results knows their kinds
+        from antiphon.view.html import html
+
+        document = document_of(self)
+        shown = self.table()._repr_html_() if document is None else html(document)
+        return f"<p>{escape(repr(self).strip('<>'))}</p>{shown}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to a file ``*.json`` that ``load`` reads.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
 from antiphon.results.base import Result
@@ -118,8 +118,6 @@ class NocResult(Result):
     flit_hops: int
     events: int
     energy: Energy | None = None
-
-    shown: ClassVar[tuple[str, ...]] = ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable")
 
     @property
     def tables(self) -> dict[str, Table]:

@@ -104,9 +104,9 @@ class Table(dict[str, Column]):
         batch = na.c_array_from_buffers(schema, self.height, [None], children=children, move=True)
         return na.c_array_stream(batch).__arrow_c_stream__(requested_schema)
 
-    def _repr_html_(self, names: Sequence[str] = ()) -> str:
+    def _repr_html_(self) -> str:
         """An HTML table of the first rows, for notebooks."""
-        columns = {name: self[name][:SHOWN_ROWS].tolist() for name in names or self}
+        columns = {name: column[:SHOWN_ROWS].tolist() for name, column in self.items()}
         head = "".join(f"<th>{escape(name)}</th>" for name in columns)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>"

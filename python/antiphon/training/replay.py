@@ -80,8 +80,6 @@ class Replay(Result):
     ranks: Table
     exchanges: Table
 
-    shown = ("trace", "fabric", "algorithm", "time_ns", "compute_ns", "exposed_communication_ns")
-
     def __repr__(self) -> str:
         return (
             f"<Replay of {self.trace} on {self.fabric} with {self.algorithm}: {self.time_ns:,.1f} ns,"

@@ -78,8 +78,6 @@ class Training(Result):
     layers: Table
     energy: Energy | None = None
 
-    shown = ("model", "fabric", "algorithm", "iteration_ns", "compute_ns", "exposed_communication_ns", "epoch_ns")
-
     def __repr__(self) -> str:
         return (
             f"<Training {self.model} on {self.fabric} with {self.algorithm}: iteration {self.iteration_ns:,.1f} ns,"

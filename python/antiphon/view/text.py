@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
+from typing import TYPE_CHECKING, Any
 
-from antiphon._core import System
+from antiphon._core import System, format_bytes
 
 if TYPE_CHECKING:
     from antiphon import Bound, Run
@@ -28,6 +30,15 @@ def platform(system: System, *more: str) -> str:
     """
     endpoint = [] if system.endpoint == "system" else [f"endpoint {system.endpoint}"]
     return ", ".join([system.name, *endpoint, *more])
+
+
+def without_ranks(excluded: Sequence[int], form: str = "{}") -> str:
+    """Which ranks do not take part; empty if all do.
+
+    >>> without_ranks([2, 5], " ({})"), without_ranks([])
+    (' (without rank 2, 5)', '')
+    """
+    return form.format(f"without rank {', '.join(map(str, excluded))}") if excluded else ""
 
 
 def time_unit(ns: float) -> tuple[str, float]:
@@ -146,3 +157,48 @@ def digits(value: float) -> str:
     while places < 9 and abs(value) < 10.0 ** (2 - places):
         places += 1
     return f"{value:,.{places}f}"
+
+
+UNITS: dict[str, Callable[[Any], str]] = {
+    "_ns": format_time,
+    "_gb_per_s": format_bandwidth,
+    "_j": format_energy,
+    "_w": format_power,
+    "bytes": format_bytes,
+}
+"""How fields are shown, by the end of their name."""
+
+
+def filled(template: str, record: Any, computed: Mapping[str, Callable[[Any], Any]] | None = None) -> str:
+    """A template with the fields of a record, or what is computed of it; formats are Python's, else by unit.
+
+    >>> filled("{run.time_ns} of {bytes}, {share:.1%}", {"run": {"time_ns": 2.5e6}, "bytes": 4096, "share": None})
+    '2.50 ms of 4KiB, -'
+    """
+    text = []
+    for before, name, form, _ in Formatter().parse(template):
+        text.append(before)
+        if name is not None:
+            value = computed[name](record) if computed and name in computed else _field(record, name)
+            text.append(shown(name, value, form or ""))
+    return "".join(text)
+
+
+def _field(record: Any, path: str) -> Any:
+    for name in path.split("."):
+        if record is not None:
+            if isinstance(record, Mapping):
+                record = record[name]
+            else:
+                record = record[int(name)] if name.isdecimal() else getattr(record, name)
+    return record
+
+
+def shown(name: str, value: Any, form: str = "") -> str:
+    """A figure by its name; a dash for none."""
+    if value is None:
+        return "-"
+    if form or isinstance(value, str):
+        return format(value, form)
+    unit = next((make for end, make in UNITS.items() if name.endswith(end)), None)
+    return unit(value) if unit else f"{value:,}" if isinstance(value, int) else str(value)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import struct
-import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,21 +47,6 @@ def compared(spec: str) -> tuple[antiphon.Fabric, antiphon.Comparison]:
     return fabric, antiphon.compare(fabric, bytes="256KiB")
 
 
-def pixels(png: Path) -> set[bytes]:
-    """Distinct rows of an image: a blank page has one."""
-    data, chunks, at = png.read_bytes(), b"", 8
-    while at < len(data):
-        (length,) = struct.unpack(">I", data[at : at + 4])
-        if data[at + 4 : at + 8] == b"IDAT":
-            chunks += data[at + 8 : at + 8 + length]
-        at += length + 12
-    raw = zlib.decompress(chunks)
-    width, height = struct.unpack(">II", data[16:24])
-    row = len(raw) // height
-    assert width > 0
-    return {raw[start : start + row] for start in range(0, len(raw), row)}
-
-
 def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     fabric, comparison = compared("mesh:4x4")
     file = tmp_path / "a report.html"
@@ -80,7 +63,7 @@ def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     assert page.tags["title"] > 48
     assert not page.references
     assert browser.console(file) == []
-    assert len(pixels(browser.screenshot(file, tmp_path / "report.png"))) > 100
+    assert browser.screenshot(file, tmp_path / "report.png").stat().st_size > 10_000
 
 
 def test_buttons_show_other_algorithms(browser: Browser, tmp_path: Path) -> None:

@@ -12,26 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antiphon._core import Fabric, __version__
+from antiphon._core import Fabric
 from antiphon.collective.matrix import size_text
 from antiphon.collective.result import ALL_RANKS, Comparison, Run
 from antiphon.errors import AntiphonError
-from antiphon.plot import COLOURS
 from antiphon.results import Bound
-from antiphon.view.pages.energy import Spent, energy_section
-from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import (
-    bound_names,
-    certified_run,
-    digits,
-    format_bandwidth,
-    format_energy,
-    format_power,
-    format_steps,
-    format_time,
-    limit_text,
-    platform,
-)
+from antiphon.view.pages.energy import energy_section
+from antiphon.view.pages.page import Course, look, over_time, page_template, time_axis
+from antiphon.view.text import format_energy, platform, without_ranks
 
 Points = NDArray[np.float64]
 """Positions, shape (count, 2)."""
@@ -47,14 +35,10 @@ SPARSEST = 4
 """Fabrics whose extent is more than so many times the spacing per node are drawn on a circle instead."""
 LONGEST_NAME = 20
 """Longer names of nodes are cut where space is scarce."""
-LONGEST_SHOWN = 4
-"""Utilization over time is drawn up to this multiple of the best time."""
 SLOWER = 1.01
 """The best is set against the first that is slower by this factor."""
 LEVELS = 10
 """Steps of the colour scale, besides idle."""
-DASHES = ("", "7 3", "2 3")
-"""Line styles; with the colours they tell 21 lines apart."""
 
 
 def render(fabric: Fabric, comparison: Comparison) -> str:
@@ -65,24 +49,12 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     """
     if not comparison.runs:
         raise AntiphonError("a report needs at least one run", "not-applicable")
-    template = page_template(
-        "comparison.html",
-        time=format_time,
-        bandwidth=format_bandwidth,
-        digits=digits,
-        share=_share,
-        energy=format_energy,
-        power=format_power,
-        steps=format_steps,
-        bound_names=bound_names,
-        limit_text=limit_text,
-        certified_run=certified_run,
-    )
     picture = _picture(fabric, comparison.bound)
     ranking = comparison.ranking
     best = ranking[0]
     alike = [run for run in ranking if _note(run) == _note(best)]
-    return template.render(
+    runs = [_entry(index, run, fabric) for index, run in enumerate(ranking)]
+    return page_template("comparison.html").render(
         comparison=comparison,
         size=size_text(comparison.bytes, comparison.matrix_bytes),
         best=best,
@@ -90,9 +62,9 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         apart=len(alike) < len(ranking),
         slower=next((run for run in alike if run.time_ns >= SLOWER * best.time_ns), None),
         fabric=fabric,
-        runs=[_entry(index, run, fabric) for index, run in enumerate(ranking)],
+        runs=runs,
         bars=_bars(comparison),
-        energy=energy_section(_spent(ranking)),
+        energy=energy_section([(run.label, look(index), run.energy) for index, run in enumerate(ranking)]),
         lines=_lines(comparison),
         picture=picture,
         drawable=f"{MAX_DRAWN_NODES:,} nodes and {MAX_DRAWN_LINKS:,} links",
@@ -100,7 +72,6 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         platform=platform(comparison.system),
         system=json.loads(comparison.system.to_json()),
         data=_data(ranking) if picture else [],
-        version=__version__,
     )
 
 
@@ -112,8 +83,8 @@ def _entry(index: int, run: Run, fabric: Fabric) -> dict[str, Any]:
     return {
         "run": run,
         "note": _note(run),
-        "colour": COLOURS[index % len(COLOURS)],
-        "dash": DASHES[index // len(COLOURS) % len(DASHES)],
+        "name": run.label,
+        **look(index),
         "busiest": f"{names[links['from'][busiest]]} → {names[links['to'][busiest]]}",
         "busiest_utilization": float(links["utilization"][busiest]),
         "idle": int((links["bytes"] == 0).sum()),
@@ -124,13 +95,9 @@ def _note(run: Run) -> str:
     """What the run does not do; nothing if it serves all ranks where the fabric has them."""
     if not run.result.proof.complete:
         return "incomplete"
-    if run.excluded_ranks:
-        return f"without rank {', '.join(map(str, run.excluded_ranks))}"
-    return "" if run.bound_of == ALL_RANKS else "ranks on other nodes"
-
-
-def _share(efficiency: float | None) -> str:
-    return "–" if efficiency is None else f"{digits(efficiency * 100)} %"
+    if run.excluded_ranks or run.bound_of == ALL_RANKS:
+        return without_ranks(run.excluded_ranks)
+    return "ranks on other nodes"
 
 
 def _cut(name: str) -> str:
@@ -148,13 +115,6 @@ def _data(runs: list[Run]) -> list[dict[str, Any]]:
         }
         for run in runs
     ]
-
-
-def _spent(runs: list[Run]) -> list[Spent]:
-    """What the runs took, with the look of their lines."""
-    looks = [(COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]) for index in range(len(runs))]
-    each = zip(runs, looks, strict=True)
-    return [Spent(run.label, *look, run.energy) for run, look in each if run.energy is not None]
 
 
 def _levels(run: Run) -> NDArray[np.int64]:
@@ -180,21 +140,11 @@ def _bars(comparison: Comparison) -> dict[str, Any]:
 
 def _lines(comparison: Comparison) -> dict[str, Any]:
     """Utilization over time of every run as SVG path data."""
-    width, height = 880.0, 260.0
-    longest = max(run.time_ns for run in comparison.ranking)
-    shown = min(longest, LONGEST_SHOWN * comparison.ranking[0].time_ns)
-    axis = time_axis(shown, width)
-    paths = []
-    for run in comparison.ranking:
-        start, share = run.result.timeline["start_ns"], run.result.timeline["utilization"]
-        ends = np.append(start[1:], run.time_ns)
-        xs = (start + np.maximum(ends, start)) / 2 * axis.pixels_per_unit
-        ys = height * (1 - share)
-        last = run.time_ns * axis.pixels_per_unit
-        middle = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
-        paths.append(f"M0,{height:g} L{middle} {last:.1f},{height:g}")
-    percent = [(height * (1 - tick / 100), f"{tick} %") for tick in (0, 25, 50, 75, 100)]
-    return {"axis": axis, "width": width, "height": height, "percent": percent, "paths": paths, "cut": shown < longest}
+    runs = comparison.ranking
+    tables = [(run.result.timeline, run.time_ns) for run in runs]
+    courses = [Course(table["start_ns"], table["utilization"], time_ns) for table, time_ns in tables]
+    chart = over_time(courses, runs[0].time_ns, 260.0, "M0,260 L")
+    return chart | {"percent": [(chart["height"] * (1 - tick / 100), f"{tick} %") for tick in (0, 25, 50, 75, 100)]}
 
 
 # --- the fabric ---------------------------------------------------------------------------------

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from antiphon._core import __version__, format_bytes
 from antiphon.execution.result import Emulated
 from antiphon.plot import COLOURS
 from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import format_bit_rate, format_time
 
 WIDTH = 720.0
 ROW, BAR = 44.0, 15.0
@@ -17,14 +15,5 @@ def render(found: Emulated) -> str:
     """The page as text."""
     rows = sorted(found.runs.rows(), key=lambda row: row["measured_ns"])
     axis = time_axis(max(max(row["most_ns"], row["predicted_ns"]) for row in rows), WIDTH)
-    template = page_template("emulated.html", time=format_time, size=format_bytes, bit_rate=format_bit_rate)
-    return template.render(
-        found=found,
-        rows=rows,
-        axis=axis,
-        width=WIDTH,
-        row=ROW,
-        bar=BAR,
-        colours=COLOURS,
-        version=__version__,
-    )
+    template = page_template("emulated.html")
+    return template.render(found=found, rows=rows, axis=axis, width=WIDTH, row=ROW, bar=BAR, colours=COLOURS)

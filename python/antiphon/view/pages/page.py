@@ -1,18 +1,33 @@
-"""What pages share: templates, colours, axes."""
+"""What pages share: templates, filters for figures, axes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from numpy.typing import NDArray
 
+from antiphon._core import __version__
+from antiphon.plot import COLOURS
+from antiphon.view import text
 from antiphon.view.text import time_unit
+
+DASHES = ("", "7 3", "2 3")
+"""Line styles; with the colours they tell 21 lines apart."""
+LONGEST_SHOWN = 4
+"""What happens over time is drawn up to this multiple of the best time."""
+FILTERS = {name.removeprefix("format_"): each for name, each in vars(text).items() if callable(each)} | {
+    "share": lambda share: "–" if share is None else f"{text.digits(share * 100)} %"
+}
+"""Of all pages: what puts figures into words, such as ``time``."""
 
 
 def page_template(name: str, **filters: Callable[..., str]) -> Template:
-    """A template of a page, with filters for its figures."""
+    """A template of a page, with filters for its figures beside those of all pages."""
     environment = Environment(
         loader=PackageLoader("antiphon.view.pages"),
         autoescape=True,
@@ -20,7 +35,8 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= filters
+    environment.filters |= FILTERS | filters
+    environment.globals |= {"version": __version__}
     return environment.get_template(name)
 
 
@@ -42,3 +58,30 @@ def time_axis(longest_ns: float, pixels: float) -> Axis:
     count = math.floor(longest_ns / length / step) + 1
     scale = pixels / longest_ns
     return Axis(scale, [(index * step * length * scale, f"{index * step:g}") for index in range(count)], unit)
+
+
+def look(place: int) -> dict[str, str]:
+    """Colour and dashes of one of several lines."""
+    return {"colour": COLOURS[place % len(COLOURS)], "dash": DASHES[place // len(COLOURS) % len(DASHES)]}
+
+
+class Course(NamedTuple):
+    """Shares of something at times, in nanoseconds, until the end."""
+
+    start_ns: NDArray[np.float64]
+    share: NDArray[np.float64]
+    end_ns: float
+
+
+def over_time(courses: Sequence[Course], best_ns: float, height: float, begin: str) -> dict[str, Any]:
+    """Lines over time as SVG path data, the height of a share of 1; ``begin`` is before their first point."""
+    width = 880.0
+    longest = max(course.end_ns for course in courses)
+    shown = max(min(longest, LONGEST_SHOWN * best_ns), 1e-3)
+    axis = time_axis(shown, width)
+    paths = []
+    for start, share, end in courses:
+        xs = (start + np.maximum(np.append(start[1:], end), start)) / 2 * axis.pixels_per_unit
+        middle = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, height * (1 - share), strict=True))
+        paths.append(f"{begin}{middle} {end * axis.pixels_per_unit:.1f},{height:g}")
+    return {"axis": axis, "width": width, "height": height, "paths": paths, "cut": shown < longest}

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon._core import __version__, format_bytes
 from antiphon.plot import COLOURS
+from antiphon.results import rows_of
 from antiphon.training.result import Training
 from antiphon.training.train import CHAINED
-from antiphon.view.pages.energy import Spent, energy_section
-from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import digits, format_time, platform
+from antiphon.view.pages.energy import energy_section
+from antiphon.view.pages.page import look, page_template, time_axis
+from antiphon.view.text import filled, platform
 
 KINDS = ("forward pass", "backward pass", "local sums", "exchanges")
 FORWARD, BACKWARD, SUMS = range(3)
@@ -27,6 +27,8 @@ LANE = 20.0
 GAP = 0.1
 """They are neighbours if less than this is between them."""
 
+Block = tuple[float, float, int, str]
+"""Where it starts and ends, its kind and its text."""
 Group = tuple[Training, Sequence[Training]]
 """A training and those it is set against."""
 
@@ -36,10 +38,9 @@ def render(results: Sequence[Group], refused: Sequence[dict[str, str]] = ()) -> 
 
     ``refused`` has what could not be done: ``model``, ``fabric``, ``algorithm`` and ``reason``.
     """
-    template = page_template("training.html", time=format_time, size=format_bytes, digits=digits)
     first = results[0][0]
     endpoints = {each.system.endpoint for training, baselines in results for each in [training, *baselines]}
-    return template.render(
+    return page_template("training.html").render(
         first=first,
         platform=platform(first.system) if len(endpoints) == 1 else first.system.name,
         several_endpoints=len(endpoints) > 1,
@@ -49,7 +50,6 @@ def render(results: Sequence[Group], refused: Sequence[dict[str, str]] = ()) -> 
         refused=refused,
         width=WIDTH,
         lane=LANE,
-        version=__version__,
     )
 
 
@@ -62,11 +62,7 @@ def _group(training: Training, baselines: Sequence[Training]) -> dict[str, Any]:
         "rows": [_timeline(each, axis.pixels_per_unit) | {"training": each} for each in trainings],
         "speedups": [training.speedup(each) for each in trainings],
         "energy": energy_section(
-            [
-                Spent(each.algorithm, COLOURS[number % len(COLOURS)], "", each.energy)
-                for number, each in enumerate(trainings)
-                if each.energy is not None
-            ]
+            [(each.algorithm, look(number) | {"dash": ""}, each.energy) for number, each in enumerate(trainings)]
         ),
     }
 
@@ -75,22 +71,18 @@ def _timeline(training: Training, scale: float) -> dict[str, Any]:
     """Blocks of what is computed, by stream, and of what is sent: start and width in pixels, and a line of text."""
     iteration = training.iteration
     layers, done, exchanges = training.layers["layer"], iteration.computations, iteration.exchanges
-    computed: dict[int, list[tuple[float, float, int, str]]] = {
-        stream: [] for stream in sorted(set(done["stream"].tolist()))
-    }
-    for layer, number, stream, start, finish in zip(
-        *(done[name].tolist() for name in ("layer", "pass", "stream", "start_ns", "finish_ns")), strict=True
-    ):
-        computed[stream].append((start * scale, finish * scale, BACKWARD if number else FORWARD, str(layers[layer])))
+    computed: dict[int, list[Block]] = {stream: [] for stream in sorted(set(done["stream"].tolist()))}
+    for row in rows_of(done):
+        kind = BACKWARD if row["pass"] else FORWARD
+        block = (row["start_ns"] * scale, row["finish_ns"] * scale, kind, str(layers[row["layer"]]))
+        computed[row["stream"]].append(block)
     end = iteration.time_ns
     if iteration.aggregation_ns:
         for blocks in computed.values():
             blocks.append(((end - iteration.aggregation_ns) * scale, end * scale, SUMS, ""))
     sent = [
-        (start * scale, finish * scale, f"{kind} of {format_bytes(int(size))}")
-        for kind, size, start, finish in zip(
-            *(exchanges[name].tolist() for name in ("kind", "bytes", "start_ns", "finish_ns")), strict=True
-        )
+        (row["start_ns"] * scale, row["finish_ns"] * scale, filled("{kind} of {bytes}", row))
+        for row in rows_of(exchanges)
     ]
     # Only where layers wait for parts of an exchange: when the gradients of each were there.
     chained = training.overlap in CHAINED
@@ -103,7 +95,7 @@ def _timeline(training: Training, scale: float) -> dict[str, Any]:
     }
 
 
-def _merged(blocks: list[tuple[float, float, int, str]]) -> list[tuple[float, float, int, str]]:
+def _merged(blocks: list[Block]) -> list[Block]:
     """Start, width, kind and layers of blocks; narrow ones of one kind that adjoin become one."""
     merged: list[list[Any]] = []
     for start, finish, kind, layer in blocks:

@@ -1,17 +1,20 @@
-"""A configuration for people: what it does, and a map of its bypasses."""
+"""Fabrics: what their switches do not do; a configuration, and a map of its bypasses."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from antiphon._core import Fabric, format_bytes
-from antiphon.results import Configured, Table
-from antiphon.view.terminal.console import open_console, print_verbatim
+from antiphon.results import Configured, rows_of
+from antiphon.view.document import Document, Verbatim, dim, document
 from antiphon.view.text import format_time
 
 WIDEST = 20
 """Columns of chiplets up to which a map is drawn."""
+SWITCHES = "Switches do not reduce in this model (no NVLS, no SHARP): they only forward."
+"""Of all fabrics that have any."""
 
 ENDS = {
     "no-better": "nothing near is better",
@@ -22,28 +25,34 @@ ENDS = {
 }
 
 
-def print_configured(found: Configured) -> None:
+def noting_switches(show: Callable[[], Document], *fabrics: Fabric) -> Callable[[], Document]:
+    """What shows times or bounds, and says what switches of any of the fabrics do not do here."""
+    return lambda: show().with_(any(map(_has_switches, fabrics)) and dim(SWITCHES))
+
+
+def _has_switches(fabric: Fabric) -> bool:
+    """Whether there are nodes that never hold a rank: ranks have numbers for names, left out of a group or not."""
+    nodes = zip(fabric.nodes["rank"].tolist(), fabric.nodes["name"].tolist(), strict=True)
+    return any(rank < 0 and not name.isdigit() for rank, name in nodes)
+
+
+def configured_document(found: Configured) -> Document:
     """What was found, and how good it is."""
-    console = open_console()
-    size, given = format_bytes(found.bytes), found.given_ns
-    console.print(f"{found.algorithm}, {found.collective} of {size}: {format_time(found.time_ns)}{_gain(found)}")
-    if given is None:
-        console.print("As it was given none of the algorithms applies")
-    console.print(
-        f"No configuration or algorithm takes less than {format_time(found.bound_ns)} ({found.binding}): "
-        f"{found.efficiency:.1%} of what is possible at most"
-    )
+    size = format_bytes(found.bytes)
     ended = ENDS.get(found.ended, found.ended)
     simulated = f"{found.simulated} schedule{'s' if found.simulated > 1 else ''} simulated"
     if found.changes is not None:
         simulated += f", {found.changes or 'none'} of them with changes between phases"
-    console.print(f"System {found.system}, fidelity {found.fidelity}; {simulated}; {ended}", style="dim")
     drawing = fabric_map(Fabric(found.fabric))
-    if drawing:
-        console.print()
-        print_verbatim(console, drawing)
-    console.print()
-    print_verbatim(console, found.fabric)
+    least = f"No configuration or algorithm takes less than {format_time(found.bound_ns)} ({found.binding})"
+    return document(
+        f"{found.algorithm}, {found.collective} of {size}: {format_time(found.time_ns)}{_gain(found)}",
+        found.given_ns is None and "As it was given none of the algorithms applies",
+        f"{least}: {found.efficiency:.1%} of what is possible at most",
+        dim(f"System {found.system}, fidelity {found.fidelity}; {simulated}; {ended}"),
+        drawing and Verbatim(drawing, apart=True),
+        Verbatim(found.fabric, apart=True),
+    )
 
 
 def _gain(found: Configured) -> str:
@@ -64,7 +73,7 @@ def fabric_map(fabric: Fabric) -> str:
     o==>o   o
     (--- | mesh link, === ‖ and a bypass, ~~~ : only a bypass; > < v ^ more that way; x, y: longer bypasses)
     """
-    nodes, ports = fabric.nodes, Table(fabric.ports).rows()
+    nodes, ports = fabric.nodes, rows_of(fabric.ports)
     if not ports or nodes["coord_1"].max() >= WIDEST:
         return ""
     places = [(int(row), int(column)) for row, column in zip(nodes["coord_0"], nodes["coord_1"], strict=True)]

@@ -1,4 +1,4 @@
-"""Studies on a terminal."""
+"""Studies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon._core import format_bytes
 from antiphon.studies.commands import COMMANDS
-from antiphon.view.terminal.console import open_console, print_columns
+from antiphon.view.document import Document, Part, Table, document, left_out, more
 from antiphon.view.text import digits, format_time
 
 if TYPE_CHECKING:
@@ -21,38 +21,31 @@ MOST_ROWS = 40
 """Of the table of points."""
 
 
-def print_study(file: Path, grid: Grid, found: Study) -> None:
+def study_document(file: Path, grid: Grid, found: Study) -> Document:
     """What varies and the main results of the first points; what has none, and why."""
     rows = found.rows
     main = [name for name in COMMANDS[grid.command].shown if name not in grid.columns]
     main += [name for name in ENERGIES if any(row.get(name) is not None for row in rows)]
-    _print_rows(f"{grid.command}: {len(rows):,} points of {file}", rows, grid.columns, main)
-    console = open_console()
-    stored = len(rows) - found.made
-    console.print(f"Runs: {found.made:,} made, {stored:,} taken from earlier calls or other processes")
-    if found.refused:
-        console.print("Without a result:", style="dim")
-        for reason, count in found.refused.items():
-            console.print(f"  {count:,} x {reason}", style="dim", soft_wrap=True)
+    runs = f"Runs: {found.made:,} made, {len(rows) - found.made:,} taken from earlier calls or other processes"
+    refused = [f"{count:,} x {reason}" for reason, count in found.refused.items()]
+    return document(_points(file, grid, rows, main), runs, left_out(refused, "Without a result:"))
 
 
-def print_points(file: Path, grid: Grid, values: Sequence[dict[str, Any]], stored: int) -> None:
+def points_document(file: Path, grid: Grid, values: Sequence[dict[str, Any]], stored: int) -> Document:
     """What would be run."""
-    _print_rows(f"{grid.command}: {len(values):,} points of {file}", values, grid.columns, [])
-    open_console().print(f"{stored:,} of {len(values):,} points are stored")
+    return document(_points(file, grid, values, []), f"{stored:,} of {len(values):,} points are stored")
 
 
-def _print_rows(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], results: Sequence[str]) -> None:
+def _points(file: Path, grid: Grid, rows: Sequence[dict[str, Any]], results: Sequence[str]) -> list[Part]:
     lines = []
     for row in rows[:MOST_ROWS]:
         cells = [_cell(name, row.get(name)) for name in results]
         if row.get("refused.code") and cells:
             cells[0] = str(row["refused.code"])
-        lines.append([*(_cell(name, row[name]) for name in columns), *cells])
-    console = open_console()
-    print_columns(console, columns, results, lines, title)
-    if len(rows) > MOST_ROWS:
-        console.print(f"and {len(rows) - MOST_ROWS:,} more; --out FILE or --format csv has all", style="dim")
+        lines.append([*(_cell(name, row[name]) for name in grid.columns), *cells])
+    columns = [*grid.columns, *(f"{name}:" for name in results)]
+    table = Table(columns, lines, f"{grid.command}: {len(rows):,} points of {file}")
+    return [table, *more(len(rows), MOST_ROWS, "--out FILE or --format csv")]
 
 
 def _cell(name: str, value: Any) -> str:
