@@ -1,4 +1,4 @@
-"""Algorithms, kinds of fabrics and schedulers of one's own, which are used by name like all others (docs/plugins.md)."""
+"""Algorithms, kinds of fabrics and schedulers of one's own, used by name like all others (docs/plugins.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from antiphon._core import (
 from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError, NotApplicable
 from antiphon.files import parse_toml, read_text
-from antiphon.parallel import check
+from antiphon.parallel import interruptible
 
 F = TypeVar("F", bound=Callable[..., Any])
 NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
@@ -85,15 +85,11 @@ class Plugin:
 
     def __call__(self, *given: Any, **options: Any) -> Any:
         """What the function returns; what it raises becomes one line that names the plugin's own."""
-        before = sys.getprofile()
         try:
-            # Ctrl-C is heard in the main thread only: others look, whenever they call something, whether they are to end.
-            sys.setprofile(before or (lambda *_: check()))
-            return self.function(*given, **options)
+            with interruptible():
+                return self.function(*given, **options)
         except (Exception, SystemExit) as error:
             raise _located(self.source, error, self.function) from error
-        finally:
-            sys.setprofile(before)
 
     def fault(self, what: str) -> AntiphonError:
         """The error about what the function returned."""
@@ -109,7 +105,7 @@ _lock = threading.RLock()
 def register(
     name: str, build: F | None = None, *, collectives: Iterable[str] = tuple(collectives())
 ) -> Callable[[F], F]:
-    """Adds an algorithm: from then on its name is known wherever names are, and its schedules are proven like all others.
+    """Adds an algorithm: its name is known wherever names are, and its schedules are proven like all others.
 
     >>> import antiphon
     >>> @antiphon.register("two-step", collectives=["all-gather"])
@@ -135,35 +131,30 @@ def register(
     """
 
     def add(function: F) -> F:
-        plugin = _plugin("algorithm", name, function, [each.name for each in algorithms()])
         try:
             parameters = inspect.signature(function).parameters
             inspect.signature(function).bind(*GIVEN)
         except (TypeError, ValueError) as error:
             message = f"algorithm {name}: {error}; write build({', '.join(GIVEN)}, option=default)"
             raise AntiphonError(message, "bad-spec") from None
+        does = [collective_name(each) for each in collectives]
+        plugin = _plugin("algorithm", name, function, [each.name for each in algorithms()])
         further = [each for each in list(parameters.values())[len(GIVEN) :] if each.default is not each.empty]
         kinds = {each.name: _kind(each) for each in further if each.name != "root"}
-        text = inspect.getdoc(function) or ""
-        options = [
-            (
-                key,
-                KINDS[kind][0],
-                _default(parameters[key].default),
-                "".join(re.findall(rf"^\s*{key}: (.*)$", text, re.M)[:1]),
-            )
-            for key, kind in kinds.items()
-        ]
-        does = [collective_name(each) for each in collectives]
+        options: list[tuple[str, str, str | None, str]] = []
+        for key, kind in kinds.items():
+            meaning = re.search(rf"^\s*{key}: (.*)$", inspect.getdoc(function) or "", re.MULTILINE)
+            form, default = KINDS[kind][0], _default(parameters[key].default)
+            options.append((key, form, default, meaning[1] if meaning else ""))
         make = partial(_build, plugin, kinds, "root" in parameters)
         add_algorithm(name, plugin.summary, plugin.source.path, does, options, make)
         return function
 
-    return add if build is None else (add(build), add)[1]
+    return _decorator(add, build)
 
 
 def register_fabric(name: str, make: F | None = None, *, example: str | None = None) -> Callable[[F], F]:
-    """Adds a kind of fabric: ``name:SIZE`` is a specification from then on, with rates, degradations and groups behind it.
+    """Adds a kind of fabric: ``name:SIZE`` is a specification, with rates, degradations and groups behind it.
 
     >>> import antiphon
     >>> _ = antiphon.register_fabric("pair-of-rings", lambda size: antiphon.Fabric(f"torus:2x{size}"))
@@ -186,7 +177,7 @@ def register_fabric(name: str, make: F | None = None, *, example: str | None = N
         add_fabric(name, example or name, plugin.summary, partial(_make, plugin))
         return function
 
-    return add if make is None else (add(make), add)[1]
+    return _decorator(add, make)
 
 
 def register_scheduler(name: str, choose: F | None = None) -> Callable[[F], F]:
@@ -203,10 +194,10 @@ def register_scheduler(name: str, choose: F | None = None) -> Callable[[F], F]:
     Args:
         name: letters, digits, ``-`` and ``_``.
         choose: ``choose(chunk, bytes, busy_ns, dimensions)`` returns the dimensions, numbered from 0, in the order in
-            which a chunk uses them; an AllReduce goes back the other way, unless it returns a pair, the order before the
-            AllGather and that of the AllGather. ``chunk`` is its number and ``bytes`` its size, ``busy_ns`` for how long
-            each dimension is busy with the chunks before, ``dimensions`` what they are, such as ``sw8@800/700ns``. None:
-            the result is a decorator.
+            which a chunk uses them; an AllReduce goes back the other way, unless it returns a pair, the order before
+            the AllGather and that of the AllGather. ``chunk`` is its number and ``bytes`` its size, ``busy_ns`` for
+            how long each dimension is busy with the chunks before, ``dimensions`` what they are, such as
+            ``sw8@800/700ns``. None: the result is a decorator.
 
     Raises:
         AntiphonError: ``bad-spec`` for a name that is taken.
@@ -216,7 +207,7 @@ def register_scheduler(name: str, choose: F | None = None) -> Callable[[F], F]:
         add_scheduler(name, partial(_orders, _plugin("scheduler", name, function, rails_schedulers())))
         return function
 
-    return add if choose is None else (add(choose), add)[1]
+    return _decorator(add, choose)
 
 
 def forget(name: str) -> None:
@@ -267,8 +258,8 @@ def load_project(file: Path) -> None:
         tool = parse_toml(read_text(str(file), LARGEST)).get("tool", {}).get("antiphon", {})
     except ValueError as error:
         raise AntiphonError(f"{file}: is no TOML: {error}", "bad-file") from None
-    paths = tool.get("plugins", [])
-    if set(tool) - {"plugins"} or not isinstance(paths, list) or not all(isinstance(each, str) for each in paths):
+    paths = tool.get("plugins", []) if isinstance(tool, dict) and set(tool) <= {"plugins"} else None
+    if not isinstance(paths, list) or not all(isinstance(each, str) for each in paths):
         message = f'{file}: [tool.antiphon] has {shown(tool)}; write plugins = ["FILE.py"]'
         raise AntiphonError(message, "bad-file")
     for each in paths:
@@ -302,6 +293,13 @@ def digests(words: Iterable[str]) -> dict[str, str]:
     named = set(words)
     used = any(name in named for _, name in registered) or not named & {"algorithm", "algorithms"}
     return {f"{kind} {name}": plugin.source.digest for (kind, name), plugin in registered.items() if used}
+
+
+def _decorator(add: Callable[[F], F], function: F | None) -> Callable[[F], F]:
+    """What adds functions; it adds one now if there is one."""
+    if function is not None:
+        add(function)
+    return add
 
 
 def _digest(content: bytes) -> str:
