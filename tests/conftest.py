@@ -53,7 +53,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _plugins_are_forgotten() -> Iterator[None]:
     """What a test registers is of no other test."""
     yield
-    plugins = sys.modules.get("antiphon.plugins")
+    plugins: Any = sys.modules.get("antiphon.plugins")
     for _, name in list(plugins.registered) if plugins else ():
         plugins.forget(name)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from antiphon._core import (
     Fabric,
@@ -52,6 +52,12 @@ KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "str": ("text", str),
 }
 """Types of options: what is given, and what makes a value of it."""
+
+
+class Decorator(Protocol):
+    """Takes a function and returns it."""
+
+    def __call__(self, function: F, /) -> F: ...
 
 
 @dataclass(frozen=True)
@@ -103,8 +109,8 @@ _lock = threading.RLock()
 
 
 def register(
-    name: str, build: F | None = None, *, collectives: Iterable[str] = tuple(collectives())
-) -> Callable[[F], F]:
+    name: str, build: Callable[..., Any] | None = None, *, collectives: Iterable[str] = tuple(collectives())
+) -> Decorator:
     """Adds an algorithm: its name is known wherever names are, and its schedules are proven like all others.
 
     >>> import antiphon
@@ -130,7 +136,7 @@ def register(
         AntiphonError: ``bad-spec`` for a name that is taken, and for a function that cannot be called so.
     """
 
-    def add(function: F) -> F:
+    def add(function: F, /) -> F:
         try:
             parameters = inspect.signature(function).parameters
             inspect.signature(function).bind(*GIVEN)
@@ -153,7 +159,7 @@ def register(
     return _decorator(add, build)
 
 
-def register_fabric(name: str, make: F | None = None, *, example: str | None = None) -> Callable[[F], F]:
+def register_fabric(name: str, make: Callable[..., Any] | None = None, *, example: str | None = None) -> Decorator:
     """Adds a kind of fabric: ``name:SIZE`` is a specification, with rates, degradations and groups behind it.
 
     >>> import antiphon
@@ -172,7 +178,7 @@ def register_fabric(name: str, make: F | None = None, *, example: str | None = N
         AntiphonError: ``bad-spec`` for a name that is taken.
     """
 
-    def add(function: F) -> F:
+    def add(function: F, /) -> F:
         plugin = _plugin("fabric", name, function, ["rails", *(kind for kind, _, _ in fabrics())])
         add_fabric(name, example or name, plugin.summary, partial(_make, plugin))
         return function
@@ -180,7 +186,7 @@ def register_fabric(name: str, make: F | None = None, *, example: str | None = N
     return _decorator(add, make)
 
 
-def register_scheduler(name: str, choose: F | None = None) -> Callable[[F], F]:
+def register_scheduler(name: str, choose: Callable[..., Any] | None = None) -> Decorator:
     """Adds a scheduler of ``rails``, with the queue policy of Themis unless another is given.
 
     >>> import antiphon
@@ -203,7 +209,7 @@ def register_scheduler(name: str, choose: F | None = None) -> Callable[[F], F]:
         AntiphonError: ``bad-spec`` for a name that is taken.
     """
 
-    def add(function: F) -> F:
+    def add(function: F, /) -> F:
         add_scheduler(name, partial(_orders, _plugin("scheduler", name, function, rails_schedulers())))
         return function
 
@@ -295,7 +301,7 @@ def digests(words: Iterable[str]) -> dict[str, str]:
     return {f"{kind} {name}": plugin.source.digest for (kind, name), plugin in registered.items() if used}
 
 
-def _decorator(add: Callable[[F], F], function: F | None) -> Callable[[F], F]:
+def _decorator(add: Decorator, function: Callable[..., Any] | None) -> Decorator:
     """What adds functions; it adds one now if there is one."""
     if function is not None:
         add(function)

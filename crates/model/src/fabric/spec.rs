@@ -60,14 +60,17 @@ pub const PRESETS: [FabricPreset; 17] = [
     file::FILE,
 ];
 
+/// Makes the fabric of what stands behind the colon.
+pub type MakeFabric = dyn Fn(&str) -> Result<Fabric> + Send + Sync;
+
 /// A kind of fabric that is added while a program runs.
 pub struct AddedFabric {
     /// A complete specification.
     pub example: String,
     /// What it is, in one line.
     pub description: String,
-    /// The fabric of what stands behind the colon.
-    pub build: Box<dyn Fn(&str) -> Result<Fabric> + Send + Sync>,
+    /// What makes it.
+    pub build: Box<MakeFabric>,
 }
 
 /// Those kinds, by what is in front of the colon.
