@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     os.environ.pop(COVERED, None)
     if config is not None and item.get_closest_marker("covers_processes"):
         os.environ[COVERED] = config
+
+
+@pytest.fixture(autouse=True)
+def _plugins_are_forgotten() -> Iterator[None]:
+    """What a test registers is of no other test."""
+    yield
+    plugins: Any = sys.modules.get("antiphon.plugins")
+    for _, name in list(plugins.registered) if plugins else ():
+        plugins.forget(name)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ from .network.engine import advise_ace
 from .network.noc import noc
 from .network.rails import advise_rails, rails, rails_messages
 from .network.saturation import Saturation, noc_saturation
+from .plugins import register, register_fabric, register_scheduler
 from .results import (
     Area,
     Bound,
@@ -169,6 +170,9 @@ __all__ = [
     "rails_schedulers",
     "rails_topologies",
     "read_flights",
+    "register",
+    "register_fabric",
+    "register_scheduler",
     "replan",
     "replay",
     "router_parameters",

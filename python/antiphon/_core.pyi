@@ -1225,6 +1225,31 @@ def algorithm_scales() -> dict[str, str]:
 def fabrics() -> list[tuple[str, str, str]]:
     """(kind, example of a specification, meaning) of every kind of fabric."""
 
+def add_algorithm(
+    name: str,
+    summary: str,
+    source: str,
+    collectives: list[str],
+    options: list[tuple[str, str, str | None, str]],
+    function: Callable[[Fabric, str, int, System, int, dict[str, Any]], Schedule | str],
+) -> None:
+    """Adds an algorithm; one of the same name is replaced. ``function`` takes fabric, collective, bytes, system, root
+    and the options that are given, and returns a schedule, or why there is none. ``options`` has tuples (key, its
+    values in words, default, meaning): a flag has the values ``yes or no``, all others come as text."""
+
+def add_fabric(name: str, example: str, description: str, function: Callable[[str], Fabric]) -> None:
+    """Adds a kind of fabric; one of the same name is replaced. ``function`` takes what stands behind the colon."""
+
+def add_scheduler(
+    name: str, function: Callable[[str, int, int, list[str], list[float]], tuple[list[int], list[int]]]
+) -> None:
+    """Adds a scheduler of ``rails``; one of the same name is replaced. ``function`` takes collective, number of a
+    chunk, its bytes, dimensions, and for how many ns each is busy with the chunks before; it returns the dimensions,
+    from 0, in the order before the AllGather and in that of the AllGather."""
+
+def remove_added(name: str) -> None:
+    """Removes an algorithm, kind of fabric and scheduler of a name, if they were added."""
+
 def systems() -> list[str]:
     """Names of the system presets."""
 

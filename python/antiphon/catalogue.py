@@ -18,6 +18,7 @@ from antiphon._core import rails_topologies as core_rails_topologies
 from antiphon._core import systems as core_systems
 from antiphon._core import traffic_patterns as core_traffic_patterns
 from antiphon._core import workloads as core_workloads
+from antiphon.plugins import registered
 from antiphon.results import Parameter
 
 COLLECTIVES = {
@@ -215,7 +216,8 @@ def rails_schedulers() -> list[Entry]:
     >>> rails_schedulers()
     ['baseline', 'themis', 'search', 'phased']
     """
-    return _entries(core_rails_schedulers(), SCHEDULERS)
+    own = {name: plugin.summary for (kind, name), plugin in registered.items() if kind == "scheduler"}
+    return _entries(core_rails_schedulers(), SCHEDULERS | own)
 
 
 def rails_queues() -> list[Entry]:

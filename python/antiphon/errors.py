@@ -81,6 +81,12 @@ class NotApplicable(AntiphonError):
     'not-applicable'
     """
 
+    def __new__(cls, message: str, code: str = "not-applicable") -> NotApplicable:
+        return super().__new__(cls, message, code)  # type: ignore[return-value]
+
+    def __init__(self, message: str, code: str = "not-applicable") -> None:
+        super().__init__(message, code)
+
 
 class NotProven(AntiphonError):
     """A schedule with a counter-example: ``not-proven``.

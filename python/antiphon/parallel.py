@@ -17,6 +17,8 @@ Result = TypeVar("Result")
 
 MOST_JOBS = 256
 """Most threads of a command, or of one run."""
+WATCH_S = 0.1
+"""How often a thread looks whether another one is to end."""
 
 _thread = threading.local()
 
@@ -35,6 +37,33 @@ def check() -> None:
     stopped = getattr(_thread, "stopped", None)
     if stopped is not None and stopped.is_set():
         raise KeyboardInterrupt
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Work of ``in_parallel`` that calls no ``check``: KeyboardInterrupt is raised in it when it is to end."""
+    stopped = getattr(_thread, "stopped", None)
+    if stopped is None:  # the main thread, which hears Ctrl-C by itself
+        yield
+        return
+    thread, turn, done = threading.get_ident(), threading.Lock(), threading.Event()
+
+    def watch() -> None:
+        while not done.wait(WATCH_S):
+            with turn:
+                if stopped.is_set() and not done.is_set():
+                    import ctypes
+
+                    interrupt = ctypes.py_object(KeyboardInterrupt)
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), interrupt)
+                    return
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        with turn:
+            done.set()
 
 
 class _ThisThread(Executor):

@@ -4,5 +4,6 @@ pub mod cores;
 pub mod error;
 pub mod options;
 pub mod parameter;
+pub mod registry;
 pub mod units;
 pub mod watch;

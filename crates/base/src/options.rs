@@ -87,6 +87,11 @@ impl Options {
         self.given.iter().find(|(option, _)| option.key == key).map(|(_, value)| value)
     }
 
+    /// All that were given.
+    pub fn all_given(&self) -> impl Iterator<Item = (&'static str, Value)> {
+        self.given.iter().map(|(option, value)| (option.key, value.clone()))
+    }
+
     fn option(&self, key: &str) -> &'static Opt {
         let option = self.known.iter().find(|option| option.parameter.key == key);
         option.unwrap_or_else(|| panic!("{} declares no option '{key}'", self.name))

@@ -2,7 +2,7 @@
 
 use crate::convert::{exception, raise};
 use antiphon_base::error::Error;
-use antiphon_base::watch::{Watch, while_it};
+use antiphon_base::watch::{Watch, checkpoint, while_it};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::cell::RefCell;
@@ -12,6 +12,19 @@ use std::time::{Duration, Instant};
 
 /// How often a run looks for signals and reports progress.
 const PERIOD: Duration = Duration::from_millis(100);
+
+thread_local! {
+    /// What a function of Python has raised that the core called on this thread.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Ends the core code that has called a function of Python: whoever called that code gets what the function has raised.
+pub fn end_with(raised: PyErr) -> ! {
+    let shown = raised.to_string();
+    RAISED.set(Some(raised));
+    checkpoint();
+    panic!("{shown}");
+}
 
 struct Heartbeat {
     last: Instant,
@@ -25,6 +38,7 @@ impl Heartbeat {
     /// The share is done; returns whether to go on.
     fn beat(&mut self, share: f64) -> bool {
         self.share = share;
+        self.stopped = self.stopped.take().or_else(|| RAISED.take());
         // Who was told to end may ask again on its way out.
         if self.stopped.is_none() && self.last.elapsed() >= PERIOD {
             self.last = Instant::now();

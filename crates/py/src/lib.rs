@@ -13,6 +13,7 @@ mod heartbeat;
 mod noc;
 mod operations;
 mod parameter;
+mod plugins;
 mod rails;
 mod replan;
 mod replay;
@@ -54,6 +55,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::parameter::inputs;
+    #[pymodule_export]
+    use super::plugins::{add_algorithm, add_fabric, add_scheduler, remove_added};
     #[pymodule_export]
     use super::rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies};
     #[pymodule_export]

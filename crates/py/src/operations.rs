@@ -455,7 +455,7 @@ fn result_record<'py>(
 #[pyfunction]
 pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
-    for info in algorithm::ALL.map(|algorithm| algorithm.info()) {
+    for info in algorithm::all().into_iter().map(|algorithm| algorithm.info()) {
         let option = |option: &Opt| listed(py, &option.listed(info.source));
         let options = info.options.iter().map(option).collect::<PyResult<Vec<_>>>()?;
         let collectives: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
@@ -476,13 +476,15 @@ pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 /// How the runs of every algorithm are among those of others: "short", "usual" or "large".
 #[pyfunction]
 pub fn algorithm_scales() -> HashMap<&'static str, &'static str> {
-    algorithm::ALL.iter().map(|algorithm| (algorithm.info().name, algorithm.scale().name())).collect()
+    algorithm::all().into_iter().map(|algorithm| (algorithm.info().name, algorithm.scale().name())).collect()
 }
 
 /// The kinds of fabrics as triples (kind, example of a specification, meaning).
 #[pyfunction]
 pub fn fabrics() -> Vec<(&'static str, &'static str, &'static str)> {
-    fabric::spec::PRESETS.iter().map(|preset| (preset.kind, preset.example, preset.description)).collect()
+    let own = fabric::spec::PRESETS.iter().map(|preset| (preset.kind, preset.example, preset.description));
+    let added = fabric::spec::ADDED.all().into_iter();
+    own.chain(added.map(|(kind, added)| (kind, &*added.example, &*added.description))).collect()
 }
 
 /// Names of the system presets.

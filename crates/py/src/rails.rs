@@ -208,7 +208,7 @@ pub fn rails_topologies() -> Vec<(&'static str, &'static str)> {
 /// Names of the schedulers that `rails` knows.
 #[pyfunction]
 pub fn rails_schedulers() -> Vec<&'static str> {
-    Policy::ALL.iter().map(|(name, _)| *name).collect()
+    Policy::ALL.iter().copied().chain(Policy::added()).map(|(name, _)| name).collect()
 }
 
 /// Names of the queue policies that `rails` knows.

@@ -9,6 +9,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -75,7 +77,7 @@ class Cli(DocumentedGroup):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
         arguments = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in arguments
-        arguments = [argument for argument in arguments if argument != "--debug"]
+        arguments = _plugins_first([argument for argument in arguments if argument != "--debug"])
         extra["standalone_mode"] = False
         try:
             _prepare_output()
@@ -165,6 +167,25 @@ def _check_text(arguments: Sequence[str]) -> None:
             raise AntiphonError(f"argument {argument!a} is not valid UTF-8", "bad-spec") from None
 
 
+def _plugins_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments with ``--plugin FILE``, wherever it stands, in front: the group has the option."""
+    first, others, left = list[str](), list[str](), iter(arguments)
+    for argument in left:
+        mine = first if argument.partition("=")[0] == "--plugin" else others
+        mine += [argument, *(islice(left, 1) if argument == "--plugin" else [])]
+    return first + others
+
+
+def _project() -> Path | None:
+    """The nearest ``pyproject.toml`` with ``tool.antiphon``, in the working folder or above."""
+    with suppress(OSError):
+        for folder in (Path.cwd(), *Path.cwd().parents):
+            file = folder / "pyproject.toml"
+            if file.is_file() and b"tool.antiphon" in file.read_bytes():
+                return file
+    return None
+
+
 def _print_version(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
     if asked:
         from antiphon import __version__
@@ -183,10 +204,24 @@ def _print_version(context: click.Context, _parameter: click.Parameter, asked: b
     help="Show the version and exit.",
 )
 @click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error (works anywhere).")
-def main() -> None:
+@click.option(
+    "--plugin",
+    "files",
+    multiple=True,
+    metavar="FILE.py",
+    help="Load algorithms, fabrics or schedulers of your own (docs/plugins.md; works anywhere). Repeatable.",
+)
+def main(files: Sequence[str]) -> None:
     """Collective communication on accelerator fabrics: proven, bounded and timed.
 
     Examples:
         antiphon compare mesh:4x4 --bytes 1MiB
         antiphon simulate --help
     """
+    if (project := _project()) or files:
+        from antiphon.plugins import load, load_project
+
+        if project:
+            load_project(project)
+        for file in files:
+            load(file)

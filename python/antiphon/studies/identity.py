@@ -1,9 +1,11 @@
-"""What a stored run depends on: the values of its point, the files that these name, and the code that makes it."""
+"""What a stored run depends on: the values of its point, the files and plugins that these name, and the code that makes
+it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import time
 from dataclasses import fields
@@ -13,6 +15,7 @@ from typing import Any
 
 from antiphon._core import __file__ as EXTENSION
 from antiphon._core import __version__
+from antiphon.plugins import digests, registered
 from antiphon.studies.jobs import Job
 
 SHOWN_ONLY = ("cli", "papers", "view")
@@ -30,7 +33,7 @@ _read: dict[tuple[str, int, int, int], str] = {}
 
 def key_of(job: Job) -> str:
     """A digest of all that decides what a job gives; another one where any of it changes."""
-    files = {path: _content(path) for path in files_of(job)}
+    files = {path: _content(path) for path in files_of(job)} | plugins_of(job)
     return _digest(text([described(job), files, build_id(), _code_of(type(job).__module__)]).encode())
 
 
@@ -63,6 +66,11 @@ def _code_of(module: str) -> str:
     """A digest of the source of the module that has a kind of jobs; empty where there is none."""
     source = getattr(sys.modules.get(module), "__file__", None)
     return "" if source is None else _digest(Path(source).read_bytes())
+
+
+def plugins_of(job: Job) -> dict[str, str]:
+    """Digests of the plugins that a job may use."""
+    return digests(re.findall(r"[\w-]+", text(described(job)[1]))) if registered else {}
 
 
 def files_of(job: Job) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 from antiphon.parallel import check
+from antiphon.plugins import ensure, sources
 from antiphon.studies.identity import build_id, described, files_of, key_of
 from antiphon.studies.jobs import Job, Record, refusal_of
 
@@ -71,8 +72,11 @@ def measured(point: Job, limit_s: float | None = None) -> Outcome:
     return Outcome(build_id(), record, time.monotonic() - start)
 
 
-def all_measured(points: Sequence[Job], limit_s: float | None = None) -> list[Outcome]:
-    """Runs points one after the other."""
+def all_measured(
+    points: Sequence[Job], limit_s: float | None = None, plugins: Mapping[str, str] | None = None
+) -> list[Outcome]:
+    """Runs points one after the other, where the plugins of another process are known too."""
+    ensure(plugins or {})
     return [measured(point, limit_s) for point in points]
 
 
@@ -140,7 +144,7 @@ def run_points(
             if wrong:
                 raise AntiphonError(wrong, "bad-file")
             for piece in pieces:
-                future = executor.submit(all_measured, [points[key] for key in piece], limit_s)
+                future = executor.submit(all_measured, [points[key] for key in piece], limit_s, sources())
                 under_way[future] = piece
                 future.add_done_callback(finished.put)
             if elsewhere and not waiting and not under_way:

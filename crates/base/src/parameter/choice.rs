@@ -22,20 +22,27 @@ pub trait Choice: Sized + Copy + PartialEq + 'static {
     /// Their names.
     const NAMES: &'static [&'static str] = Self::PADDED.split_at(Self::ALL.len()).0;
 
+    /// Values that are added while the program runs, with their names.
+    fn added() -> Vec<(&'static str, Self)> {
+        vec![]
+    }
+
     /// The value with a command-line name.
     ///
     /// # Errors
     /// [`Code::UnknownName`] with the nearest known name.
     fn parse(text: &str) -> Result<Self> {
-        Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-            let hint = nearest(text, Self::NAMES.iter().copied());
-            let what = format!("no {} '{}'{hint}; known: {}", Self::WHAT, clip(text), Self::NAMES.join(", "));
-            Error::new(Code::UnknownName, what)
+        let all = [Self::ALL, &Self::added()].concat();
+        all.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+            let (hint, known) = (nearest(text, names.iter().copied()), names.join(", "));
+            Error::new(Code::UnknownName, format!("no {} '{}'{hint}; known: {known}", Self::WHAT, clip(text)))
         })
     }
 
     /// The command-line name.
     fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
+        let all = [Self::ALL, &Self::added()].concat();
+        all.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
     }
 }

@@ -8,6 +8,7 @@ use super::view::parse_group;
 use super::{Dimension, DimensionShape, Fabric, Link, Shape, link};
 use super::{ace, bigraph, dgx, dgx1v, file, grid, mi, switch, tpu};
 use antiphon_base::error::{Code, Error, Result, nearest};
+use antiphon_base::registry::Registry;
 use antiphon_base::units::{Picos, Rate, clip, parse_decimal, parse_time};
 
 /// Most characters in a specification.
@@ -58,6 +59,22 @@ pub const PRESETS: [FabricPreset; 17] = [
     aries::ARIES,
     file::FILE,
 ];
+
+/// Makes the fabric of what stands behind the colon.
+pub type MakeFabric = dyn Fn(&str) -> Result<Fabric> + Send + Sync;
+
+/// A kind of fabric that is added while a program runs.
+pub struct AddedFabric {
+    /// A complete specification.
+    pub example: String,
+    /// What it is, in one line.
+    pub description: String,
+    /// What makes it.
+    pub build: Box<MakeFabric>,
+}
+
+/// Those kinds, by what is in front of the colon.
+pub static ADDED: Registry<AddedFabric> = Registry::new();
 
 /// What a specification asks of a preset: `KIND[:SIZE][@PARAMETERS]`.
 pub(super) struct PresetRequest<'a> {
@@ -223,7 +240,9 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<Joine
         if base.contains(['.', '/']) && std::path::Path::new(base).is_file() {
             return from_file(spec, base, parameters, boxes);
         }
-        return Err(unknown(base, kind));
+        let Some((_, added)) = ADDED.find(kind).filter(|_| boxes.is_none()) else { return Err(unknown(base, kind)) };
+        let fabric = Fabric { name: spec.into(), ..(added.build)(size.unwrap_or(""))? };
+        return with_parameters(spec, fabric, parameters);
     };
     if boxes.is_some() && kind != file::FILE.kind {
         let what = "rails join the boxes of a file; those of a machine are a number, as in dgx-h100:4";
@@ -246,8 +265,10 @@ fn unknown(base: &str, kind: &str) -> Error {
         };
         return Error::new(Code::BadFile, format!("fabric '{}': {what}", clip(base)));
     }
-    let kinds = PRESETS.map(|preset| preset.kind);
-    let what = format!("no fabric '{}'{}; known: {}", clip(kind), nearest(kind, kinds), kinds.join(", "));
+    let added = ADDED.all().into_iter().map(|(kind, _)| kind);
+    let kinds: Vec<&str> = PRESETS.iter().map(|preset| preset.kind).chain(added).collect();
+    let list = kinds.join(", ");
+    let what = format!("no fabric '{}'{}; known: {list}", clip(kind), nearest(kind, kinds));
     Error::new(Code::UnknownName, what)
 }
 

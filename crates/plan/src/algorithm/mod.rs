@@ -29,6 +29,8 @@ mod tto;
 
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::options::{Opt, Options};
+use antiphon_base::parameter::Value;
+use antiphon_base::registry::Registry;
 use antiphon_base::units::{Bytes, MAX_BYTES, Picos, clip};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Data, Kind, Matrix, shard};
@@ -149,7 +151,16 @@ pub struct Rebuilt {
     pub lowering: Duration,
 }
 
-/// All algorithms in documentation order.
+/// Algorithms that are added while a program runs.
+pub static ADDED: Registry<dyn Algorithm + Send> = Registry::new();
+
+/// All algorithms: those of the core, and those that were added.
+pub fn all() -> Vec<&'static dyn Algorithm> {
+    let added = ADDED.all().into_iter().map(|(_, algorithm)| algorithm as &dyn Algorithm);
+    ALL.into_iter().chain(added).collect()
+}
+
+/// The algorithms of the core in documentation order.
 pub const ALL: [&dyn Algorithm; 17] = [
     &ring::Ring,
     &ring_bi::RingBi,
@@ -182,7 +193,8 @@ pub struct Request<'a> {
     pub bytes: Bytes,
     /// What every rank has for every other one, in an AllToAll of unequal sizes.
     pub matrix: Option<Matrix>,
-    spec: &'a str,
+    /// Specification of the algorithm.
+    pub spec: &'a str,
     options: Options,
     watch: Watch<'a>,
 }
@@ -211,6 +223,11 @@ impl Placed<'_> {
 }
 
 impl<'a> Request<'a> {
+    /// The options that were given.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, Value)> {
+        self.options.all_given()
+    }
+
     /// The product the fabric is, if it is one.
     fn product(&self) -> Option<Placed<'a>> {
         let product = self.fabric.product()?;
@@ -343,7 +360,10 @@ impl<'a> Request<'a> {
     }
 
     /// The algorithm does not apply, because of `reason`.
-    fn refuse<T>(&self, reason: impl std::fmt::Display) -> Result<T> {
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`], always.
+    pub fn refuse<T>(&self, reason: impl std::fmt::Display) -> Result<T> {
         Err(Error::new(Code::NotApplicable, format!("{} does not apply to {}: {reason}", self.spec, self.fabric.name)))
     }
 }
@@ -461,9 +481,9 @@ fn requested<'a>(
         return Err(Error::new(Code::BadSpec, what));
     }
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
-    let Some(&algorithm) = ALL.iter().find(|a| a.info().name == name) else {
-        let names = ALL.map(|a| a.info().name);
-        let hint = nearest(name, names);
+    let Some(algorithm) = all().into_iter().find(|a| a.info().name == name) else {
+        let names: Vec<&str> = all().iter().map(|a| a.info().name).collect();
+        let hint = nearest(name, names.iter().copied());
         let what = format!("no algorithm '{}'{hint}; known: {}", clip(name), names.join(", "));
         return Err(Error::new(Code::UnknownName, what));
     };

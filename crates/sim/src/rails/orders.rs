@@ -38,6 +38,16 @@ impl StagePath {
         path
     }
 
+    /// Dimensions by number; `None` unless each of so many is there once.
+    pub fn of(numbers: &[u64], dimensions: usize) -> Option<StagePath> {
+        let mut path = StagePath { dimensions: [0; MAX_DIMENSIONS], len: dimensions as u8 };
+        for (place, &number) in path.as_mut_slice().iter_mut().zip(numbers) {
+            *place = number as u8;
+        }
+        let once = (0..dimensions as u64).all(|number| numbers.contains(&number));
+        (once && numbers.len() == dimensions).then_some(path)
+    }
+
     /// The dimension numbers.
     pub fn as_slice(&self) -> &[u8] {
         &self.dimensions[..usize::from(self.len)]

@@ -1,7 +1,7 @@
 //! What is to be scheduled, as people ask for it.
 
 use super::orders::{Basic, MAX_CHUNKS, RailsPlan, Stage};
-use super::scheduler::{Baseline, OrderSearch, Phased, Scheduler, Themis};
+use super::scheduler::{ADDED, Added, Baseline, OrderSearch, Phased, Scheduler, Themis};
 use super::stage_endpoint;
 use super::stage_loop::{QueuePolicy, RailsTimes, run};
 use crate::ace::work::{after_link, before_link};
@@ -23,6 +23,8 @@ pub enum Policy {
     Search,
     /// [`Phased`].
     Phased,
+    /// [`Added`].
+    Added(&'static str),
 }
 
 impl Choice for Policy {
@@ -33,6 +35,10 @@ impl Choice for Policy {
         ("search", Policy::Search),
         ("phased", Policy::Phased),
     ];
+
+    fn added() -> Vec<(&'static str, Self)> {
+        ADDED.all().into_iter().map(|(name, _)| (name, Policy::Added(name))).collect()
+    }
 }
 
 impl Policy {
@@ -40,7 +46,7 @@ impl Policy {
     pub fn queue(self) -> QueuePolicy {
         match self {
             Policy::Baseline => QueuePolicy::Fifo,
-            Policy::Themis => QueuePolicy::Smallest,
+            Policy::Themis | Policy::Added(_) => QueuePolicy::Smallest,
             Policy::Search => QueuePolicy::Tail,
             Policy::Phased => QueuePolicy::Oldest,
         }
@@ -53,6 +59,7 @@ impl Policy {
             Policy::Themis => Box::new(themis),
             Policy::Search => Box::new(search),
             Policy::Phased => Box::new(Phased),
+            Policy::Added(name) => Box::new(Added(name)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Schedulers: which order each chunk takes through the dimensions. One per file, behind one trait.
 
+mod added;
 mod baseline;
 mod phased;
 mod search;
@@ -7,6 +8,7 @@ mod split;
 mod themis;
 pub(super) mod timing;
 
+pub use added::{ADDED, Added};
 pub use baseline::Baseline;
 pub use phased::Phased;
 pub use search::{OrderSearch, STAGES};
