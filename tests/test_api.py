@@ -339,13 +339,6 @@ def test_comparison(mesh: Fabric) -> None:
     assert caught.value.code == "unknown-name"
 
 
-def test_progress_can_stop_a_run() -> None:
-    # Nothing recurs in it that could be skipped.
-    schedule = antiphon.build("mesh:8x8", "dbtree", bytes="4GiB")
-    with pytest.raises(ZeroDivisionError):
-        antiphon.simulate("mesh:8x8", schedule, progress=lambda share: 1 / 0 if 0 <= share <= 1 else None)
-
-
 def test_what_is_not_proven_on_a_fabric_is_never_timed(mesh: Fabric) -> None:
     builder = ScheduleBuilder("ring:4", "broadcast", 400, root=1)
     builder.copy(1, 2, builder.lane(0, 400), 0)
@@ -390,7 +383,10 @@ def test_execution(dtype: Any, how: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "message", "code"),
     [
-        *(({"link_rate_gb_per_s": rate}, "link_rate_gb_per_s", "bad-size") for rate in (0, -1, math.nan, math.inf, 1e30)),
+        *(
+            ({"link_rate_gb_per_s": rate}, "link_rate_gb_per_s", "bad-size")
+            for rate in (0, -1, math.nan, math.inf, 1e30)
+        ),
         ({"interfaces": 0}, "expected", "bad-size"),
         ({"interfaces": True}, "interfaces=True", "bad-size"),
         ({"flit_bytes": "1TiB"}, "expected a size", "bad-size"),
@@ -438,3 +434,16 @@ def test_messages_keep_the_numbers_that_the_builder_returned() -> None:
         schedule.verify(Fabric("ring:4"))
     assert "rank 2 ends without the contribution of ranks 0, 1, 2 in lane 0" in caught.value.message
     assert "last held by rank 1, after phase 'main' step 7 (transfer 4), and nobody sends it on" in caught.value.message
+
+
+def test_progress_is_told_and_can_stop_work() -> None:
+    # Nothing recurs in it that could be skipped.
+    schedule = antiphon.build("mesh:8x8", "dbtree", bytes="4GiB")
+    with pytest.raises(ZeroDivisionError):
+        antiphon.simulate("mesh:8x8", schedule, progress=lambda share: 1 / 0 if 0 <= share <= 1 else None)
+    with pytest.raises(ZeroDivisionError):
+        # Eight million transfers: they take more than a tenth of a second, after which the first report comes.
+        antiphon.build("switch:2048", "ring", progress=lambda share: 1 / 0)
+    seen: list[str] = []
+    antiphon.compare("mesh:4x4", bytes=SMALL, algorithms="ring", progress=lambda name, share: seen.append(name))
+    assert (seen[0], seen[-1]) == ("ring (building)", "ring")
