@@ -7,10 +7,8 @@ import pickle
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import antiphon
-from antiphon.cli import main
 
 
 @pytest.fixture(scope="module")

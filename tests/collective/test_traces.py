@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import antiphon
 from antiphon import AntiphonError, Flight
-from antiphon.cli import main
 
 METADATA = {"process_name", "process_sort_index", "thread_name", "thread_sort_index"}
 
