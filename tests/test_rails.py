@@ -6,30 +6,23 @@ import pickle
 from typing import Any
 
 import pytest
+from records import has_keys
 
 import antiphon
 from antiphon import AntiphonError
 
 FIG_5 = "sw4@1000/0ns,sw4@500/0ns"
-KEYS = {
-    "topology": str,
-    "npus": int,
-    "collective": str,
-    "bytes": int,
-    "scheduler": str,
-    "intra": str,
-    "chunks": int,
-    "time_ns": float,
-    "utilization": float,
-    "utilization_bound": float,
-    "dimensions": list,
-    "orders": list,
+KEYS: dict[type, str] = {
+    str: "topology collective scheduler intra",
+    int: "npus bytes chunks",
+    float: "time_ns utilization utilization_bound",
+    list: "dimensions orders",
 }
 
 
 def test_rails(commands: Any) -> None:
     run = commands.document("rails", "2D-SW_SW", "--scheduler", "themis", "--chunks", "8")
-    assert {key: type(run[key]) for key in KEYS} == KEYS
+    has_keys(run, KEYS)
     assert run["jittered_time_ns"] is None
     assert len(run["orders"]) == 8
     assert {tuple(row) for row in run["dimensions"]} == {("name", "spec", "utilization", "bytes", "busy_ns")}

@@ -7,31 +7,18 @@ import pickle
 from typing import Any
 
 import pytest
+from records import has_keys
 
 import antiphon
 from antiphon import AntiphonError, Fabric
 
 QUICK: dict[str, Any] = {"warm_up_cycles": 500, "cycles": 1000}
-RUN_KEYS = {
-    "fabric": str,
-    "traffic": str,
-    "rate": float,
-    "packet_flits": int,
-    "router": dict,
-    "routing": str,
-    "link_cycles": int,
-    "latency_cycles": int,
-    "seed": int,
-    "packet_latency_cycles": dict,
-    "network_latency_cycles": dict,
-    "accepted_flits_per_node_cycle": float,
-    "hops_mean": float,
-    "stable": bool,
-    "packets": int,
-    "warm_up_cycles": int,
-    "cycles": int,
-    "flit_hops": int,
-    "events": int,
+RUN_KEYS: dict[type, str] = {
+    str: "fabric traffic routing",
+    float: "rate accepted_flits_per_node_cycle hops_mean",
+    int: "packet_flits link_cycles latency_cycles seed packets warm_up_cycles cycles flit_hops events",
+    dict: "router packet_latency_cycles network_latency_cycles",
+    bool: "stable",
 }
 
 
@@ -41,7 +28,7 @@ def mesh() -> Fabric:
 
 
 def check_run(run: dict[str, Any]) -> None:
-    assert {key: type(run[key]) for key in RUN_KEYS} == RUN_KEYS
+    has_keys(run, RUN_KEYS)
     assert set(run["packet_latency_cycles"]) == {"mean", "half_width", "p50", "p99"}
     assert set(run["network_latency_cycles"]) == {"mean"}
 
