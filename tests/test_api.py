@@ -297,11 +297,12 @@ def test_fabrics() -> None:
     assert Fabric.from_rails(rails) == antiphon.rails_messages(rails, chunks=1)[0]
     degraded = Fabric("mesh:3x3,exclude=4")
     assert Fabric.from_json(degraded.to_json(), degraded.name) == degraded
-    for wrong, message, code in (
+    cases: list[tuple[Callable[[], Fabric], str, str]] = [
         (lambda: Fabric("dgx-h100:2@400"), r"1 rate for 2 kinds of links \(nvlink, rail\)", "bad-spec"),
         (lambda: Fabric.from_rails("rng4@1/1ns"), "did you mean 'ring'", "unknown-name"),
         (lambda: Fabric.from_json("{", "mine"), "fabric 'mine'", "bad-file"),
-    ):
+    ]
+    for wrong, message, code in cases:
         with pytest.raises(AntiphonError, match=message) as caught:
             wrong()
         assert caught.value.code == code

@@ -93,7 +93,7 @@ WORK: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("name", WORK)
 def test_work_ends(name: str) -> None:
-    clique(), ring(), texts()
+    _ = clique(), ring(), texts()
     with interrupted():
         while True:  # where one call is over too soon
             WORK[name]()

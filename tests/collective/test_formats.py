@@ -83,7 +83,7 @@ def test_files_are_verified(commands: Any, file: Path) -> None:
 
 
 def test_files_are_timed_and_compared(commands: Any, file: Path) -> None:
-    arguments = ("simulate", "mesh:3x3", "--schedule", file, "--bytes", "720KiB")
+    arguments: tuple[str | Path, ...] = ("simulate", "mesh:3x3", "--schedule", file, "--bytes", "720KiB")
     timed = commands.document(*arguments)
     assert (timed["algorithm"], timed["bytes"]) == ("multitree", 720 << 10)
     assert commands.document(*arguments, "--placement", "0,1,2,3,4,5,6,7,8")["time_ns"] == timed["time_ns"]

@@ -102,7 +102,7 @@ def test_ranges_are_those_that_messages_name(name: str, least: int, most: int, m
             antiphon.noc(mesh, **parameters)
 
 
-BAD = {
+BAD: dict[str, list[dict[str, Any]]] = {
     "bad-size": [
         *({"rate": rate} for rate in (0, -0.1, 1.5, float("nan"), 10**400, 1e-30, "x")),
         *({"vcs": vcs} for vcs in (-1, 257, 2**32, 10**5000, 1.5)),
@@ -126,8 +126,9 @@ BAD = {
 
 @pytest.mark.parametrize(("code", "parameters"), [(code, each) for code, several in BAD.items() for each in several])
 def test_bad_parameters(code: str, parameters: dict[str, Any], mesh: Fabric) -> None:
+    given: dict[str, Any] = {"fabric": mesh} | parameters
     with pytest.raises(AntiphonError) as caught:
-        antiphon.noc(**{"fabric": mesh} | parameters)
+        antiphon.noc(**given)
     assert caught.value.code == code
     assert "\n" not in caught.value.message
     assert len(caught.value.message) < 300

@@ -191,7 +191,7 @@ def test_overlaps_and_buckets() -> None:
 
 
 def test_several_models_and_fabrics(commands: Any) -> None:
-    arguments = ("alexnet,ncf", "mesh:3x3,mesh:4x4,slow=0-1:0.5", "multitree", "--system", "tto")
+    arguments: tuple[str, ...] = ("alexnet,ncf", "mesh:3x3,mesh:4x4,slow=0-1:0.5", "multitree", "--system", "tto")
     runs = commands.document("train", *arguments)["runs"]
     fabrics = ["mesh:3x3", "mesh:4x4,slow=0-1:0.5"]
     assert [(run["model"], run["fabric"]) for run in runs] == [(m, f) for m in ("alexnet", "ncf") for f in fabrics]
@@ -261,9 +261,10 @@ def test_rails() -> None:
     dlrm = antiphon.train("dlrm", *RAILS)
     assert dlrm.iteration.exchanges["kind"].tolist() == ["all-to-all", "all-to-all", "all-reduce"]
     blocking: dict[str, Any] = {"model_parallel": 128, "blocking": True}
+    divisions: list[dict[str, Any]] = [{}, blocking, blocking | {"recompute": True}]
     whole, divided, again = (
         antiphon.train("transformer-1t", "rails:3D-SW_SW_SW_hetero", "themis", batch=16, **options)
-        for options in ({}, blocking, blocking | {"recompute": True})
+        for options in divisions
     )
     assert (whole.exposed_model_ns, divided.global_batch) == (0, 16 * 8)
     assert divided.compute_ns < whole.compute_ns / 50
