@@ -299,7 +299,8 @@ fn no_root_has_more_trees_than_it_may() {
     }
     let fabric = Fabric::parse("dgx1v").unwrap();
     for (trees, kind) in [("0", Kind::AllGather), ("x", Kind::AllGather), ("2", Kind::AllToAll)] {
-        let error = algorithm::build(&fabric, &system, Collective::new(kind), 1 << 20, &format!("optimal:trees={trees}"));
+        let error =
+            algorithm::build(&fabric, &system, Collective::new(kind), 1 << 20, &format!("optimal:trees={trees}"));
         assert!(error.unwrap_err().message.contains("trees"));
     }
 }
