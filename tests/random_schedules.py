@@ -115,39 +115,3 @@ def _path(tree: list[tuple[int, int, int]], end: int) -> list[tuple[int, int, in
         path.append(above[end])
         end = above[end][1]
     return path[::-1]
-
-
-def spoiled(random: Random, schedule: antiphon.Schedule) -> antiphon.Schedule | None:
-    """A copy with a small change, which may or may not make it wrong; None if it is then no schedule at all."""
-    document: dict[str, Any] = json.loads(schedule.to_json())
-    transfers = document["transfers"]
-    for each in transfers:
-        for kind in ("start_after", "apply_after"):
-            waits = each.get(kind, [])
-            each[kind] = [wait if isinstance(wait, dict) else {"transfer": wait} for wait in waits]
-    transfer = random.choice(transfers)
-    change = random.choice(["drop", "start_after", "apply_after", "op", "lag", "barrier", "to"])
-    if change == "drop":
-        at = transfers.index(transfer)
-        transfers.remove(transfer)
-        for each in transfers:
-            for kind in ("start_after", "apply_after"):
-                waits = [wait for wait in each[kind] if wait["transfer"] != at]
-                each[kind] = [wait | {"transfer": wait["transfer"] - (wait["transfer"] > at)} for wait in waits]
-    elif change in ("start_after", "apply_after"):
-        for each in transfers if random.random() < 0.3 else [transfer]:
-            each[change] = []
-    elif change == "op":
-        transfer["op"] = "copy" if transfer["op"] == "reduce" else "reduce"
-    elif change == "lag":
-        for kind in ("start_after", "apply_after"):
-            transfer[kind] = [wait | {"lag": wait.get("lag", 0) + 1} for wait in transfer[kind]]
-    elif change == "barrier":
-        for phase in document["phases"]:
-            phase["barrier"] = False
-    else:
-        transfer["to"] = random.choice([rank for rank in range(4) if rank != transfer["from"]])
-    try:
-        return antiphon.Schedule.from_json(json.dumps(document))
-    except antiphon.AntiphonError:
-        return None

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache
 from types import FrameType
 
 import pytest
@@ -46,71 +46,67 @@ def interrupted() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.fixture(scope="module")
+@cache
 def clique() -> antiphon.Fabric:
     return antiphon.Fabric("fc:1200")
 
 
-@pytest.fixture(scope="module")
+@cache
 def ring() -> antiphon.Schedule:
     return antiphon.build("dgx-h100:128", "ring", bytes="64MiB")
 
 
-def again(work: Callable[[], object]) -> None:
-    """Where one call is over too soon."""
-    while True:
-        work()
+@cache
+def texts() -> tuple[str, str]:
+    """A schedule of our own and a plan of MSCCL++."""
+    trees = (antiphon.build(spec, "multitree", bytes="64MiB") for spec in ("mesh:20x20", "mesh:9x9"))
+    return next(trees).to_json(), antiphon.export(next(trees), format="mscclpp")
 
 
-@pytest.mark.parametrize("collective", ["all-reduce", "all-to-all", "broadcast"])
-def test_bounds(clique: antiphon.Fabric, collective: str) -> None:
+def rails(jitter_ns: float | None) -> object:
+    return antiphon.rails("ring16@1000/20ns,fc16@200/7ns", "1GiB", chunks=65536, jitter_ns=jitter_ns)
+
+
+WORK: dict[str, Callable[[], object]] = {
+    "bound of all-reduce": lambda: antiphon.lower_bound(clique()),
+    "bound of broadcast": lambda: antiphon.lower_bound(clique(), "broadcast"),
+    "bound of all-to-all": lambda: antiphon.lower_bound(clique(), "all-to-all"),
+    "fabric": lambda: antiphon.Fabric.from_json(clique().to_json()),
+    "Execution": lambda: _core.Execution(ring()),
+    "Executor": lambda: _core.Executor(ring(), rank=0, element="float32"),
+    "program": lambda: ring().program(),
+    "to_json": lambda: ring().to_json(),
+    "pickle": lambda: pickle.dumps(ring()),
+    "stats": lambda: ring().stats(antiphon.Fabric("dgx-h100:128")),
+    "lower_bound": lambda: ring().lower_bound(antiphon.Fabric("dgx-h100:128")),
+    "verify": lambda: antiphon.verify("dgx-h100:128", ring()),
+    "plan": lambda: antiphon.build("dgx-h100:128", "optimal", bytes="64MiB"),
+    "rails": lambda: rails(None),
+    "jitter": lambda: rails(10),
+    "export": lambda: antiphon.export(antiphon.build("mesh:10x10", "multitree", bytes="64MiB"), format="mscclpp"),
+    "prove_file": lambda: antiphon.prove_file(text=texts()[1]),
+    "load": lambda: antiphon.load(text=texts()[1]),
+    "load one of our own": lambda: antiphon.load(text=texts()[0]),
+    "from_json": lambda: antiphon.Schedule.from_json(texts()[0]),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_work_ends(name: str) -> None:
+    _ = clique(), ring(), texts()
     with interrupted():
-        antiphon.lower_bound(clique, collective)
+        while True:  # where one call is over too soon
+            WORK[name]()
 
 
-def test_fabrics(clique: antiphon.Fabric) -> None:
+def test_what_threads_compute_ends_with_them() -> None:
     with interrupted():
-        again(lambda: antiphon.Fabric.from_json(clique.to_json()))
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
-        _core.Execution,
-        partial(_core.Executor, rank=0, element="float32"),
-        antiphon.Schedule.program,
-        antiphon.Schedule.to_json,
-        pickle.dumps,
-        lambda ring: ring.stats(antiphon.Fabric("dgx-h100:128")),
-        lambda ring: ring.lower_bound(antiphon.Fabric("dgx-h100:128")),
-        lambda ring: antiphon.verify("dgx-h100:128", ring),
-    ],
-    ids=["Execution", "Executor", "program", "to_json", "pickle", "stats", "lower_bound", "verify"],
-)
-def test_schedules(ring: antiphon.Schedule, work: Callable[[antiphon.Schedule], object]) -> None:
-    with interrupted():
-        again(lambda: work(ring))
-
-
-def test_plans() -> None:
-    with interrupted():
-        again(lambda: antiphon.build("dgx-h100:128", "optimal", bytes="64MiB"))
-
-
-@pytest.mark.parametrize("jitter_ns", [None, 10])
-def test_rails(jitter_ns: float | None) -> None:
-    with interrupted():
-        again(lambda: antiphon.rails("ring16@1000/20ns,fc16@200/7ns", "1GiB", chunks=65536, jitter_ns=jitter_ns))
-
-
-def test_what_threads_compute_ends_with_them(clique: antiphon.Fabric) -> None:
-    with interrupted():
-        in_parallel(lambda _: antiphon.lower_bound(clique), [1, 2], jobs=2)
+        in_parallel(lambda _: antiphon.lower_bound(clique()), [1, 2], jobs=2)
 
     def work(first: bool) -> None:
         if first:
             raise ValueError("first")
-        antiphon.lower_bound(clique)
+        antiphon.lower_bound(clique())
 
     start = time.process_time()
     with pytest.raises(ValueError, match="first"):

@@ -6,17 +6,15 @@ import pickle
 from typing import Any
 
 import pytest
+from records import has_keys
 
 import antiphon
 
-KEYS = {
-    "schema": str,
-    "ranks": int,
-    "bytes": int,
-    "latency_ns": float,
-    "bandwidth_gb_per_s": float,
-    "height": int,
-    "ways": list,
+KEYS: dict[type, str] = {
+    str: "schema",
+    int: "ranks bytes height",
+    float: "latency_ns bandwidth_gb_per_s",
+    list: "ways",
 }
 
 
@@ -36,7 +34,7 @@ def test_figure_5() -> None:
 
 def test_advise(commands: Any) -> None:
     advice = commands.document("advise", "trees")
-    assert {key: type(advice[key]) for key in KEYS} == KEYS
+    has_keys(advice, KEYS)
     times = {(way["name"], way["trees"]): way["formula_ns"] for way in advice["ways"]}
     assert times["tree", 2] / times["overlapped tree, chunks of Eq. 4", 2] == pytest.approx(1.75, abs=0.005)
     printed = commands.invoke("advise", "trees", "--ranks", "64", "--latency", "1us", "--bandwidth", "100").stdout

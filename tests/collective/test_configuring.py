@@ -6,41 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import antiphon
-from antiphon.cli import main
-from antiphon.view.documents.fabric import ENDS, fabric_map
+from antiphon.view.terminal.configured import ENDS, fabric_map
 
 TORUS = "aries:4x4," + ",".join(f"{axis}{line}=0-3" for axis in "yx" for line in range(4))
 
 
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def facts(*arguments: str) -> str:
-    """What is printed, without line breaks."""
-    return " ".join(run(*arguments).split())
-
-
 def test_what_is_found_is_a_specification() -> None:
     found = antiphon.configure("aries:4x4", ["ring", "combs"], "1MiB")
-    assert found.algorithm == "combs"
-    assert found.fabric == TORUS
+    assert (found.algorithm, found.fabric) == ("combs", TORUS)
     assert found.speedup
     assert found.speedup > 1.4
     assert 0.9 < found.efficiency < 1
     assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
     schedule = antiphon.build(found.fabric, "combs", bytes="1MiB", system="aries")
-    timed = antiphon.simulate(found.fabric, schedule, "aries")
-    assert timed.time_ns == found.time_ns
+    assert antiphon.simulate(found.fabric, schedule, "aries").time_ns == found.time_ns
     # A configuration to start from may be the best.
     again = antiphon.configure(antiphon.Fabric(found.fabric), "combs", "1MiB")
-    assert again.fabric == TORUS
-    assert again.given_ns == found.time_ns
+    assert (again.fabric, again.given_ns) == (TORUS, found.time_ns)
+    # No size is the default, as in build.
+    default, named = (antiphon.configure("aries:2x2", "ring", size, steps=1) for size in (None, "64MiB"))
+    assert default == named
 
 
 def test_messages_of_a_schedule() -> None:
@@ -54,67 +41,40 @@ def test_messages_of_a_schedule() -> None:
 
 
 @pytest.mark.parametrize("other", ["torus:4x4", "aries:4x4,x0=0-3,y3=0-2,off=0-1"])
-def test_a_schedule_file_may_have_the_routes_of_another_fabric(tmp_path: Path, other: str) -> None:
+def test_a_schedule_file_may_have_the_routes_of_another_fabric(commands: Any, tmp_path: Path, other: str) -> None:
     path = tmp_path / "schedule.json"
     schedule = antiphon.build(other, "dbtree", bytes="64KiB", system="aries")
     path.write_text(schedule.to_json())
-    found = json.loads(run("configure", "aries:4x4", "--schedule", str(path), "--steps", "9", "--json"))
+    found = commands.document("configure", "aries:4x4", "--schedule", path, "--steps", "9")
     assert found["time_ns"] == antiphon.configure("aries:4x4", schedule=str(path), steps=9).time_ns
     document = json.loads(path.read_text())
     for change in ({"placement": list(range(1, 17))}, {"ranks": 17, "placement": []}):
         path.write_text(json.dumps(document | change))
-        refused = CliRunner().invoke(main, ["configure", "aries:4x4", "--schedule", str(path)])
-        assert refused.exit_code == 2
-        assert f"error: schedule: it is for {other}, not for aries:4x4 (it " in refused.output
+        refused = commands.refused("configure", "aries:4x4", "--schedule", path)
+        assert f"error: schedule: it is for {other}, not for aries:4x4 (it " in refused
 
 
-def test_what_is_known_at_the_end() -> None:
-    command = ("configure", "aries:4x4", "optimal", "--bytes", "1MiB")
-    assert f"2 schedules simulated; {ENDS['rates']}" in facts(*command)
-    assert "2 schedules simulated, none of them with changes between phases; " in facts(*command, "--switch", "50ns")
-    assert f"; 1 schedule simulated; {ENDS['steps']}" in facts("configure", "aries:4x4", "ring", "--steps", "1")
-
-
-def test_changes_between_phases(tmp_path: Path) -> None:
+def test_changes_between_phases(commands: Any, tmp_path: Path) -> None:
     """They are in what is found, in the file and its map, and only where they are asked for."""
     algorithm, path = "multitree:concentration=2x2", tmp_path / "c.json"
     found = antiphon.configure("aries:2x4", algorithm, "64KiB", switch="20ns")
     once = antiphon.configure("aries:2x4", algorithm, "64KiB")
     assert found.time_ns < once.time_ns
-    assert ",then," in found.fabric
-    assert ",then," not in once.fabric
-    schedule = antiphon.build(found.fabric, algorithm, bytes="64KiB", system="aries")
-    assert antiphon.simulate(found.fabric, schedule, "aries").time_ns == found.time_ns
-    command = ("configure", "aries:2x4", algorithm, "--bytes", "64KiB", "--switch", "20ns", "--out", str(path))
-    text = run(*command)
-    assert "Configuration 1:" in text
-    assert f" of them with changes between phases; {ENDS['no-better']}" in " ".join(text.split())
+    assert (",then," in found.fabric, ",then," in once.fabric) == (True, False)
     assert found.to_dict()["simulated_changes"] == found.changes == found.simulated - once.simulated
     assert once.changes is None
+    command = ("configure", "aries:2x4", algorithm, "--bytes", "64KiB", "--switch", "20ns", "--out", path)
+    text = " ".join(commands.invoke(*command).stdout.split())
+    assert "Configuration 1:" in text
+    assert f" of them with changes between phases; {ENDS['no-better']}" in text
     assert len(json.loads(path.read_text())["configurations"]) > 1
-    wrong = CliRunner().invoke(main, ["configure", "aries:4x4", "ring", "--switch", "soon"])
-    assert wrong.exit_code != 0
-    assert "time 'soon' is not a time" in wrong.output
+    refused = commands.refused("configure", "aries:4x4", "ring", "--switch", "soon")
+    assert "time 'soon' is not a time" in refused
 
 
 @pytest.mark.parametrize(
-    ("fabric", "algorithms", "size"), [("aries:8x8", "direct,forest", "1MiB"), ("aries:6x6", "hierarchical", "64MiB")]
-)
-def test_it_can_be_interrupted(fabric: str, algorithms: str, size: str) -> None:
-    shares: list[float] = []
-
-    def progress(share: float) -> None:
-        shares.append(share)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        antiphon.configure(fabric, algorithms, size, steps=60, progress=progress)
-    assert len(shares) == 1
-    assert 0 <= shares[0] <= 1
-
-
-def test_refusals() -> None:
-    cases: list[tuple[tuple[Any, ...], str]] = [
+    ("arguments", "code"),
+    [
         (("mesh:4x4", "ring"), "not-applicable"),
         (("aries:4x4,drop=0-1", "ring"), "not-applicable"),
         (("aries:2x3", "ring-bi-odd"), "not-applicable"),
@@ -122,17 +82,12 @@ def test_refusals() -> None:
         (("aries:4x4", []), "bad-spec"),
         (("aries:4x4", "ring", 0), "bad-size"),
         (("aries:4x4", "ring", True), "bad-size"),
-    ]
-    for arguments, code in cases:
-        with pytest.raises(antiphon.AntiphonError) as error:
-            antiphon.configure(*arguments)
-        assert error.value.code == code, arguments
-
-
-def test_no_size_is_the_default_as_in_build() -> None:
-    assert antiphon.configure("aries:2x2", "ring", None, steps=1) == antiphon.configure(
-        "aries:2x2", "ring", "64MiB", steps=1
-    )
+    ],
+)
+def test_refusals(arguments: tuple[Any, ...], code: str) -> None:
+    with pytest.raises(antiphon.AntiphonError) as error:
+        antiphon.configure(*arguments)
+    assert error.value.code == code
 
 
 def test_fabrics_say_how_they_are_configured() -> None:
@@ -158,27 +113,44 @@ def test_fabrics_say_how_they_are_configured() -> None:
     assert not fabric_map(plain)
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(commands: Any, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
-    text = run("configure", "aries:4x4", "ring", "combs", "--bytes", "1MiB", "--out", str(path))
+    text = commands.invoke("configure", "aries:4x4", "ring", "combs", "--bytes", "1MiB", "--out", path).stdout
     assert "combs, all-reduce of 1MiB: 8.39 µs, 1.44 times as fast as before (12.1 µs)" in text
     assert "o---o---o---o   x0: 0-3" in text
     assert TORUS in text
-    assert str(path) in text
-    document = json.loads(run("configure", "aries:4x4", "combs", "--bytes", "1MiB", "--json"))
-    assert document["schema"] == "antiphon-configure/1"
-    assert document["fabric"] == TORUS
-    shown = json.loads(run("show", f"aries:4x4,config={path}", "combs", "--bytes", "1MiB", "--json"))
-    assert len(shown["ports"]) == 64
-    assert "y3: 0-3" in run("show", f"aries:4x4,config={path}", "combs", "--bytes", "1MiB")
-    both = CliRunner().invoke(main, ["configure", "aries:4x4", "ring", "--schedule", "x.json"])
-    assert both.exit_code == 2
-    assert "either algorithms or --schedule" in both.output
-    refused = CliRunner().invoke(main, ["configure", "torus:4x4", "ring"])
-    assert refused.exit_code != 0
-    assert "has nothing to configure" in refused.output
+    assert str(path) in text.replace("\n", "")
+    assert commands.document("configure", "aries:4x4", "combs", "--bytes", "1MiB")["fabric"] == TORUS
+    shown = ("show", f"aries:4x4,config={path}", "combs", "--bytes", "1MiB")
+    assert len(commands.document(*shown)["ports"]) == 64
+    assert "y3: 0-3" in commands.invoke(*shown).stdout
+    both = commands.refused("configure", "aries:4x4", "ring", "--schedule", "x.json")
+    assert "either algorithms or --schedule" in both
+    assert "has nothing to configure" in commands.refused("configure", "torus:4x4", "ring")
+    for options, end in (
+        (("optimal", "--bytes", "1MiB"), f"2 schedules simulated; {ENDS['rates']}"),
+        (
+            ("optimal", "--bytes", "1MiB", "--switch", "50ns"),
+            "2 schedules simulated, none of them with changes between",
+        ),
+        (("ring", "--steps", "1"), f"; 1 schedule simulated; {ENDS['steps']}"),
+    ):
+        assert end in " ".join(commands.invoke("configure", "aries:4x4", *options).stdout.split())
 
 
 def test_a_map_tells_mesh_links_from_bypasses() -> None:
     text = fabric_map(antiphon.Fabric("aries:3x3,x0=0-1,y0=0>2,x2=0-1,off=6-7"))
     assert text.splitlines()[:-1] == ["o===o---o", "|   |   |", "o---o---o", "|   |   |", "o~~~o---o", "y0: 0>2"]
+
+
+def test_it_can_be_interrupted() -> None:
+    shares: list[float] = []
+
+    def progress(share: float) -> None:
+        shares.append(share)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        antiphon.configure("aries:8x8", "direct,forest", "1MiB", steps=60, progress=progress)
+    assert len(shares) == 1
+    assert 0 <= shares[0] <= 1

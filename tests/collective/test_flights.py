@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,24 +45,6 @@ def test_a_file_of_flights(fidelity: str) -> None:
     assert run.result.proof.complete
 
 
-def test_order_decides_who_waits() -> None:
-    schedule = build(MESH, "ring-bi", bytes="1MiB", system="tto")
-    alone = antiphon.simulate(MESH, schedule, "tto").time_ns
-    flights = [Flight(schedule, priority=2), Flight(schedule, priority=1)]
-    finish = {
-        order: simulate_flights(MESH, flights, "tto", order=order).result.flights["finish_ns"].tolist()
-        for order in ("fifo", "lifo", "priority")
-    }
-    assert finish["fifo"][0] < finish["fifo"][1]
-    assert finish["priority"] == finish["fifo"][::-1]
-    # The first has sent a packet when the last is launched.
-    packet = 357
-    assert finish["lifo"][1] == finish["fifo"][0] + packet
-    # A packet on each of 30 hops.
-    assert finish["fifo"][0] <= alone + 30 * packet
-    assert finish["fifo"][1] <= 2.01 * alone
-
-
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -96,99 +76,94 @@ def test_bad_files_are_named(text: str, what: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_bad_flights() -> None:
-    schedule = build(MESH, "direct", bytes="64KiB")
-    for flights, what in (
-        ([], "there is no flight"),
-        ([Flight(schedule, after=[0])], "flight 0 waits for itself"),
-        ([Flight(schedule), Flight(schedule, after=[5])], "flight 1: it is after flight 5 of 2"),
-        ([Flight(schedule, start_ns=float("nan"))], "flight 0: start_ns is NaN"),
-        ([Flight(build(Fabric("mesh:2x2"), "direct", bytes="64KiB"))], "4 ranks, the fabric has 16"),
-    ):
-        with pytest.raises(AntiphonError, match=what):
-            simulate_flights(MESH, flights)
-    with pytest.raises(AntiphonError, match="no order 'first'; known: fifo, lifo, priority"):
-        simulate_flights(MESH, [Flight(schedule)], order="first")
-
-
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "antiphon", *arguments], capture_output=True, text=True, timeout=60)
-
-
-def test_command_line(tmp_path: Path) -> None:
-    file = tmp_path / "flights.json"
+def test_command_line(commands: Any, tmp_path: Path) -> None:
+    file, schedule = tmp_path / "flights.json", tmp_path / "schedule.json"
     file.write_text(json.dumps(ROWS_THEN_COLUMNS))
-    done = _run("flights", "mesh:4x4", str(file), "--system", "tto", "--json")
-    document: dict[str, Any] = json.loads(done.stdout)
+    document = commands.document("flights", "mesh:4x4", file, "--system", "tto")
     assert document["order"] == "fifo"
     assert [row["name"] for row in document["flights"]] == ["rows"] * 4 + [""] * 4 + ["there", ""]
     assert set(document["tables"]) == {"links", "ranks", "timeline"}
-    table = _run("flights", "mesh:4x4", str(file), "--order", "lifo")
-    assert "10 flights on mesh:4x4" in table.stdout
-    assert "order lifo" in table.stdout
-    file.write_text('[{"algorithm": "rong"}]')
-    wrong = _run("flights", "mesh:4x4", str(file))
-    assert wrong.stderr.startswith(f"error: {file}: flights[0]: no algorithm 'rong'")
-    schedule = tmp_path / "schedule.json"
+    table = commands.invoke("flights", "mesh:4x4", file, "--order", "lifo").stdout
+    assert "10 flights on mesh:4x4" in table
+    assert "order lifo" in table
     schedule.write_text("{}")
-    file.write_text(json.dumps([{"schedule": str(schedule)}]))
-    wrong = _run("flights", "mesh:4x4", str(file))
-    assert wrong.stderr.startswith(f"error: {file}: flights[0]: {schedule}: schedule: missing field")
-    missing = _run("flights", "mesh:4x4", str(tmp_path / "none.json"))
-    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+    for text, why in (
+        ('[{"algorithm": "rong"}]', "no algorithm 'rong'"),
+        (json.dumps([{"schedule": str(schedule)}]), f"{schedule}: schedule: missing field"),
+    ):
+        file.write_text(text)
+        assert commands.refused("flights", "mesh:4x4", file).startswith(f"error: {file}: flights[0]: {why}")
+    assert "cannot be read" in commands.refused("flights", "mesh:4x4", tmp_path / "none.json")
 
 
-def test_training_shares_links() -> None:
+def test_orders() -> None:
+    schedule = build(MESH, "ring-bi", bytes="1MiB", system="tto")
+    flights = [Flight(schedule, priority=2), Flight(schedule, priority=1)]
+    finish = {
+        order: simulate_flights(MESH, flights, "tto", order=order).result.flights["finish_ns"].tolist()
+        for order in ("fifo", "lifo", "priority")
+    }
+    assert finish["fifo"][0] < finish["fifo"][1]
+    assert finish["priority"] == finish["fifo"][::-1]
+    # The first has sent a packet when the last is launched.
+    assert finish["lifo"][1] == finish["fifo"][0] + 357
+
+
+DIRECT = build(MESH, "direct", bytes="64KiB")
+
+
+@pytest.mark.parametrize(
+    ("flights", "options", "what"),
+    [
+        ([], {}, "there is no flight"),
+        ([Flight(DIRECT, after=[0])], {}, "flight 0 waits for itself"),
+        ([Flight(DIRECT), Flight(DIRECT, after=[5])], {}, "flight 1: it is after flight 5 of 2"),
+        ([Flight(DIRECT, start_ns=float("nan"))], {}, "flight 0: start_ns is NaN"),
+        ([Flight(build("mesh:2x2", "direct", bytes="64KiB"))], {}, "4 ranks, the fabric has 16"),
+        ([Flight(DIRECT)], {"order": "first"}, "no order 'first'; known: fifo, lifo, priority"),
+    ],
+)
+def test_bad_flights(flights: list[Flight], options: dict[str, Any], what: str) -> None:
+    with pytest.raises(AntiphonError, match=what):
+        simulate_flights(MESH, flights, **options)
+
+
+def test_training_in_flight() -> None:
     for overlap in ("layerwise", "both"):
-        runs = {
-            how: antiphon.train("googlenet", "mesh:3x3", "ring-bi-odd", "tto", overlap=overlap, in_flight=how)
+        serial, shared = (
+            antiphon.train("googlenet", "mesh:3x3", "ring-bi-odd", "tto", overlap=overlap, in_flight=how)
             for how in ("serial", "shared")
-        }
-        assert runs["shared"].to_dict()["in_flight"] == "shared"
+        )
+        assert shared.to_dict()["in_flight"] == "shared"
         # The same work; sums of times in flight together are longer.
-        assert runs["shared"].compute_ns == runs["serial"].compute_ns
-        assert runs["shared"].communication_ns > runs["serial"].communication_ns
-        assert runs["shared"].iteration_ns < 1.02 * runs["serial"].iteration_ns
-        exchanges = runs["shared"].iteration.exchanges
+        assert shared.compute_ns == serial.compute_ns
+        assert shared.communication_ns > serial.communication_ns
+        assert shared.iteration_ns < 1.02 * serial.iteration_ns
+        exchanges = shared.iteration.exchanges
         assert (exchanges["start_ns"] == exchanges["ready_ns"]).all()
-    one = [antiphon.train("alexnet", "mesh:3x3", "tto", "tto", in_flight=how) for how in ("serial", "shared")]
-    assert one[0].iteration == one[1].iteration
+    for arguments, what in (
+        (("alexnet", "mesh:3x3", "ring", None, "both"), "no in_flight 'both'; known: serial, shared"),
+        (("alexnet", "rails:2D-SW_SW", "themis", None, "serial"), "in_flight serial is for fabrics"),
+        (("transformer-1t", "mesh:4x4", "ring-bi", 5, None), "cannot be divided over 5 of 16 ranks"),
+        (("transformer-1t", "mesh:4x4", "ring-bi", 16, None), "cannot be divided over 16 of 16 ranks"),
+        (("transformer-1t", "mesh:4x4", "tto", 8, None), "leaves out ranks"),
+    ):
+        model, fabric, algorithm, parallel, how = arguments
+        options: dict[str, Any] = {"model_parallel": parallel} if parallel else {"in_flight": how}
+        with pytest.raises(AntiphonError, match=what):
+            antiphon.train(model, fabric, algorithm, compute="roofline", **options)
 
 
 @pytest.mark.parametrize("how", ["serial", "shared"])
 def test_layers_divided_over_rows(how: str) -> None:
-    options: dict[str, Any] = {
-        "batch": 4,
-        "compute": "roofline",
-        "gradient_bytes": 2,
-        "system": "tto",
-        "fidelity": "alpha-beta",
-    }
-    run = antiphon.train("transformer-1t", MESH, "dbtree", model_parallel=4, in_flight=how, **options)
+    """Activations in rows, gradients in columns, all rows or columns at once: as alone in one."""
+    options: dict[str, Any] = {"batch": 4, "compute": "roofline", "system": "tto", "fidelity": "alpha-beta"}
+    run = antiphon.train("transformer-1t", MESH, "dbtree", model_parallel=4, in_flight=how, gradient_bytes=2, **options)
+    assert (run.global_batch, run.model_parallel) == (4 * 4, 4)
     exchanges = run.iteration.exchanges
-    for row, part in enumerate((MESH.group("0-3"), MESH.group("0,4,8,12"))):
-        # Activations in rows, gradients in columns, all rows or columns at once: as alone in one.
-        of = exchanges["pass"] == ("forward", "weight gradient")[row]
+    for part, of_pass in ((MESH.group("0-3"), "forward"), (MESH.group("0,4,8,12"), "weight gradient")):
+        of = exchanges["pass"] == of_pass
         size = int(exchanges["bytes"][of][0])
         alone = antiphon.simulate(part, build(part, "dbtree", bytes=size, system="tto"), "tto", "alpha-beta").time_ns
         times = (exchanges["finish_ns"] - exchanges["start_ns"])[of & (exchanges["bytes"] == size)]
         assert times.min() == pytest.approx(alone, abs=1)
-    assert run.global_batch == 4 * 4
-    assert run.model_parallel == 4
-
-
-def test_layers_that_cannot_be_divided() -> None:
-    for spec, algorithm, count, what in (
-        ("mesh:4x4", "ring-bi", 5, "cannot be divided over 5 of 16 ranks"),
-        ("mesh:4x4", "ring-bi", 16, "cannot be divided over 16 of 16 ranks"),
-        ("mesh:4x4", "tto", 8, "leaves out ranks"),
-    ):
-        with pytest.raises(AntiphonError, match=what):
-            antiphon.train("transformer-1t", spec, algorithm, model_parallel=count, compute="roofline")
-
-
-def test_training_in_flight_is_checked() -> None:
-    with pytest.raises(AntiphonError, match="no in_flight 'both'; known: serial, shared"):
-        antiphon.train("alexnet", "mesh:3x3", "ring", in_flight="both")
-    with pytest.raises(AntiphonError, match="in_flight serial is for fabrics"):
-        antiphon.train("alexnet", "rails:2D-SW_SW", "themis", in_flight="serial")

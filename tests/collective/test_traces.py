@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import antiphon
 from antiphon import AntiphonError, Flight
-from antiphon.cli import main
-
-METADATA = {"process_name", "process_sort_index", "thread_name", "thread_sort_index"}
-
-
-def call(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def tracks(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """The events of each track by its name, with the rules of the format checked."""
-    document = json.loads(path.read_text())
+    """The events of each track by its name, with the places of the format checked; the core checks its rules."""
     names: dict[tuple[int, int], str] = {}
-    processes: dict[int, str] = {}
     events: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for event in document["traceEvents"]:
+    for event in json.loads(path.read_text())["traceEvents"]:
         track = (event["pid"], event["tid"])
-        assert all(type(number) is int for number in track)
+        if event["name"] == "thread_name":
+            assert track not in names
+            names[track] = event["args"]["name"]
         if event["ph"] == "M":
-            assert event["name"] in METADATA
-            if event["name"] == "thread_name":
-                assert track not in names
-                names[track] = event["args"]["name"]
-            if event["name"] == "process_name":
-                processes[event["pid"]] = event["args"]["name"]
             continue
         assert event["ph"] in "Xi"
-        assert event["ph"] != "i" or (event["s"] == "t" and "dur" not in event)
-        assert isinstance(event["ts"], float)
-        assert event["ts"] >= 0
-        assert event.get("dur", 0.0) >= 0
-        assert event["name"]
-        assert event["cat"]
-        assert names[track].startswith(processes[event["pid"]][:-1])  # rank 3 of ranks
+        assert event["ts"] >= 0 <= event.get("dur", 0.0)
         events[names[track]].append(event)
-    for each in events.values():
-        for before, after in itertools.pairwise(each):
-            assert round((before["ts"] + before.get("dur", 0)) * 1e6) <= round(after["ts"] * 1e6) or after["ph"] == "i"
     return events
 
 
@@ -76,30 +52,23 @@ def test_a_trace_adds_up(fidelity: str, tmp_path: Path) -> None:
     assert named == ({"flits"} if fidelity == "flit" else {schedule.algorithm.partition(":")[0]})
 
 
-def test_commands_write_traces(tmp_path: Path) -> None:
-    path = tmp_path / "ring.json"
-    result = call("simulate", "ring:4", "ring", "--bytes", "64KiB", "--trace", path)
-    assert result.exit_code == 0
-    assert "Trace: " in result.output
+def test_commands_write_traces(commands: Any, tmp_path: Path) -> None:
+    path, flights = tmp_path / "ring.json", tmp_path / "flights.json"
+    result = commands.invoke("simulate", "ring:4", "ring", "--bytes", "64KiB", "--trace", path)
+    assert (result.exit_code, "Trace: " in result.output) == (0, True)
     assert len(tracks(path)) == 4 + 4
-    flights = tmp_path / "flights.json"
     flights.write_text('[{"algorithm": "ring", "bytes": "64KiB"}, {"algorithm": "ring", "bytes": "4KiB"}]')
-    result = call("flights", "ring:4", flights, "--trace", path, "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.output)["schema"].startswith("antiphon-flights/")
+    commands.document("flights", "ring:4", flights, "--trace", path)
     assert {event["args"]["flight"] for each in tracks(path).values() for event in each} == {0, 1}
 
 
-def test_what_cannot_be_traced_leaves_no_file(tmp_path: Path) -> None:
+def test_what_cannot_be_traced_leaves_no_file(commands: Any, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     schedule = antiphon.build("mesh:3x3", "tto:chunk=96KiB", bytes="16GiB", system="tto")
-    with pytest.raises(AntiphonError, match="a trace has at most 1048576 events") as error:
+    with pytest.raises(antiphon.TooLarge, match="a trace has at most 1048576 events"):
         antiphon.simulate("mesh:3x3", schedule, "tto", trace=path)
-    assert error.value.code == "too-large"
-    assert "\n" not in error.value.message
     with pytest.raises(AntiphonError, match=r"must end in \.json"):
         antiphon.simulate_flights("mesh:3x3", [Flight(schedule)], trace=tmp_path / "trace.txt")
-    result = call("simulate", "mesh:3x3", "tto", "--groups", "rows", "--trace", path)
-    assert result.exit_code != 0
-    assert "--trace is for one group" in result.output
+    refused = commands.refused("simulate", "mesh:3x3", "tto", "--groups", "rows", "--trace", path)
+    assert "--trace is for one group" in refused
     assert list(tmp_path.iterdir()) == []

@@ -6,12 +6,15 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import antiphon
 from antiphon.execution.measure import Plan
 from antiphon.execution.threads import measure_threads
+
+BROKEN = antiphon.ScheduleBuilder("mesh:2x2", "all-reduce", 4096)
+BROKEN.copy(0, 1, BROKEN.lane(0, 4096), 0)
+ODD: dict[str, Any] = {"matrix": 4 * [[3, 3, 3, 3]], "sizes": None}
 
 
 @pytest.mark.parametrize("element", ["float32", "float64", "float16", "bfloat16", "int32", "int64"])
@@ -24,21 +27,6 @@ def test_every_collective_and_element_by_threads(element: str) -> None:
         assert min(each.out_of_place.time_ns, each.in_place.time_ns) > 0
 
 
-def test_wrong_results_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Idle:
-        def __init__(self, schedule: antiphon.Schedule) -> None:
-            pass
-
-        def run(self, arrays: list[np.ndarray], threads: int) -> None:
-            pass
-
-    monkeypatch.setattr("antiphon.execution.threads.Execution", Idle)
-    found = antiphon.measure("mesh:2x2", "ring", sizes="4KiB", transport="threads", iterations=1)
-    assert not found.correct
-    assert found.runs["wrong"].tolist()[0] > 4000
-    assert "WRONG" in repr(found)
-
-
 def test_bandwidths_follow_from_size_and_time() -> None:
     found = antiphon.measure("mesh:2x2", "direct", "reduce-scatter", [4096, 1 << 20], transport="threads")
     for row in found.runs.rows():
@@ -47,36 +35,6 @@ def test_bandwidths_follow_from_size_and_time() -> None:
             assert math.isclose(algorithm, row["bytes"] / row[f"{place}time_ns"])
             assert math.isclose(row[f"{place}bus_bandwidth_gb_per_s"], algorithm * 3 / 4)
         assert row["elements"] == row["bytes"] / 4
-
-
-def test_all_that_stands_for_an_algorithm(tmp_path: Path) -> None:
-    schedule = antiphon.build("mesh:2x2", "ring", "all-gather", 8192)
-    path = tmp_path / "ring.json"
-    path.write_text(schedule.to_json())
-    for given in (schedule, path, str(path)):
-        found = antiphon.measure("mesh:2x2", given, transport="threads", iterations=1)
-        assert found.correct
-        assert (found.collective, found.runs["bytes"].tolist()) == ("all-gather", [8192])
-    assert antiphon.measure("mesh:2x2", "ring", sizes=[4096], transport="threads").runs["bytes"].tolist() == [4096]
-    assert antiphon.measure("mesh:2x2", "ring", sizes="1KiB..4KiB", transport="threads").runs["bytes"].tolist() == [
-        1024,
-        2048,
-        4096,
-    ]
-
-
-def test_a_matrix_a_root_and_a_group() -> None:
-    matrix = [[0, 8, 0, 4], [16, 0, 0, 0], [0, 0, 0, 40], [4, 4, 4, 0]]
-    found = antiphon.measure("fc:4", "direct", "all-to-all", matrix=matrix, transport="threads")
-    assert found.correct
-    rooted = antiphon.measure("mesh:2x2", "multitree", "reduce", "4KiB", root=3, transport="threads")
-    assert rooted.correct
-    assert rooted.root == 3
-    group = antiphon.measure(
-        antiphon.Fabric("mesh:4x4").group([5, 6, 9, 10]), "combs", sizes="4KiB", transport="threads"
-    )
-    assert group.correct
-    assert group.ranks == 4
 
 
 @pytest.mark.parametrize(
@@ -91,13 +49,15 @@ def test_a_matrix_a_root_and_a_group() -> None:
         ({"timeout_s": math.nan}, "bad-size", "timeout_s"),
         ({"timeout_s": math.inf}, "bad-size", "timeout_s"),
         ({"sizes": []}, "bad-size", "at least one"),
-        ({"sizes": "4097"}, "bad-size", "4-byte elements"),
-        ({"sizes": [4098], "element": "float64"}, "bad-size", "8-byte elements"),
+        ({"sizes": "4098"}, "bad-size", "4-byte elements"),
+        ({"sizes": [4100], "element": "float64"}, "bad-size", "8-byte elements"),
         ({"sizes": "8GiB"}, "too-large", "bytes of buffers on 4 ranks"),
         ({"fabric": "mesh:17x17"}, "too-large", "289 ranks"),
         ({"algorithm": "none"}, "unknown-name", "none"),
         ({"algorithm": "no.json"}, "bad-file", "no.json"),
         ({"collective": "broadcast"}, "not-applicable", "broadcast"),
+        (ODD | {"algorithm": "direct", "collective": "all-to-all"}, "bad-size", "4-byte elements"),
+        ({"algorithm": BROKEN.finish(), "sizes": None}, "not-proven", "rank"),
     ],
 )
 @pytest.mark.parametrize("transport", ["mpi", "threads"])
@@ -117,30 +77,43 @@ def test_what_it_refuses(
     assert (error.value.code, said in str(error.value)) == (code, True), error.value
 
 
-def test_progress_by_threads_rises() -> None:
+def test_results_are_kept_and_read(tmp_path: Path) -> None:
     shares: list[float] = []
-    antiphon.measure("mesh:2x2", "ring", sizes="1KiB..8KiB", transport="threads", progress=shares.append)
+    found = antiphon.measure(
+        "mesh:2x2", "ring", sizes="4KiB,8KiB", transport="threads", element="bfloat16", progress=shares.append
+    )
     assert shares == sorted(shares)
     assert 0 <= shares[0] < shares[-1] <= 1
-
-
-def test_results_are_kept_and_read(tmp_path: Path) -> None:
-    found = antiphon.measure("mesh:2x2", "ring", sizes="4KiB,8KiB", transport="threads", element="bfloat16")
     assert repr(found) == "<Measurement ring on mesh:2x2 by threads: 2 sizes, correct>"
     path = tmp_path / "found.json"
     found.save(path)
     again = antiphon.Measurement.load(path)
-    assert again.to_dict() == found.to_dict()
-    assert repr(again) == repr(found)
-    assert again.correct
-    assert [sorted(row) for row in found.to_dict()["runs"]] == [
-        sorted(
-            [
-                "bytes", "elements", "correct", "wrong", "time_ns", "algorithm_bandwidth_gb_per_s",
-                "bus_bandwidth_gb_per_s", "predicted_ns", "in_place",
-            ]
-        )
-    ] * 2  # fmt: skip
+    assert (again.to_dict(), repr(again), again.correct) == (found.to_dict(), repr(found), True)
+    bandwidths = {"algorithm_bandwidth_gb_per_s", "bus_bandwidth_gb_per_s"}
+    keys = {"bytes", "elements", "correct", "wrong", "time_ns", "predicted_ns", "in_place"} | bandwidths
+    assert [set(row) for row in found.to_dict()["runs"]] == [keys] * 2
     pytest.importorskip("pandas")
-    frame = found.to_frame()
-    assert list(frame["bytes"]) == [4096, 8192]
+    assert list(found.to_frame()["bytes"]) == [4096, 8192]
+
+
+def test_all_that_stands_for_an_algorithm_and_a_size(tmp_path: Path) -> None:
+    schedule = antiphon.build("mesh:2x2", "ring", "all-gather", 8192)
+    path = tmp_path / "ring.json"
+    path.write_text(schedule.to_json())
+    for given in (schedule, path, str(path)):
+        found = antiphon.measure("mesh:2x2", given, transport="threads", iterations=1)
+        assert (found.correct, found.collective, found.runs["bytes"].tolist()) == (True, "all-gather", [8192])
+    for sizes, expected in (([4096], [4096]), ("1KiB..4KiB", [1024, 2048, 4096])):
+        assert antiphon.measure("mesh:2x2", "ring", sizes=sizes, transport="threads").runs["bytes"].tolist() == expected
+    matrix = [[0, 8, 0, 4], [16, 0, 0, 0], [0, 0, 0, 40], [4, 4, 4, 0]]
+    assert antiphon.measure("fc:4", "direct", "all-to-all", matrix=matrix, transport="threads").correct
+    rooted = antiphon.measure("mesh:2x2", "multitree", "reduce", "4KiB", root=3, transport="threads")
+    assert (rooted.correct, rooted.root) == (True, 3)
+    group = antiphon.measure("mesh:4x4[5,6,9,10]", "combs", sizes="4KiB", transport="threads")
+    assert (group.correct, group.ranks) == (True, 4)
+
+
+def test_wrong_results_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.execution.numbers.Data.wrong", lambda _: 1)
+    found = antiphon.measure("mesh:2x2", "ring", sizes="4KiB", transport="threads", iterations=1)
+    assert (found.correct, "WRONG" in repr(found)) == (False, True)

@@ -7,19 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import antiphon
-from antiphon.cli import main
 
 
-def command(*arguments: str) -> dict[str, Any]:
-    outcome = CliRunner().invoke(main, [*arguments, "--json"])
-    assert outcome.exit_code == 0, outcome.output
-    return dict(json.loads(outcome.stdout))
-
-
-def test_the_least_engine_reaches_its_share() -> None:
+def test_the_least_engine_reaches_its_share(commands: Any) -> None:
     advice = antiphon.advise_ace("ace:4x4x4", "8MiB", share=0.9)
     run = antiphon.rails("ace:4x4x4", "8MiB", scheduler="phased", endpoint=advice.endpoint)
     assert advice.ideal_ns / run.time_ns == advice.reached >= 0.9
@@ -32,67 +24,54 @@ def test_the_least_engine_reaches_its_share() -> None:
     slower = antiphon.rails("ace:4x4x4", "8MiB", scheduler="phased", endpoint=less)
     assert advice.ideal_ns / slower.time_ns < 0.9
     assert advice.to_dict()["area_um2"] == advice.area_um2 > 0 < advice.power_mw
-    assert "Use it: --endpoint" in CliRunner().invoke(main, ["advise", "ace", "ace:4x2x2", "--bytes", "4MiB"]).output
-
-
-def test_any_part_may_be_the_limit() -> None:
+    assert "Use it: --endpoint" in commands.invoke("advise", "ace", "ace:4x2x2", "--bytes", "4MiB").output
     # Four adders are not enough, however much there is of the rest.
-    advice = antiphon.advise_ace("4D-Ring_FC_Ring_SW", "4MiB", chunk="16KiB")
-    assert advice.alus > 4
-    assert advice.reached >= 0.95 > advice.paper_reached
-    assert advice.limit == "fsms"
+    any_part = antiphon.advise_ace("4D-Ring_FC_Ring_SW", "4MiB", chunk="16KiB")
+    assert any_part.alus > 4
+    assert any_part.reached >= 0.95 > any_part.paper_reached
+    assert any_part.limit == "fsms"
     # More machines than 1,024, of microseconds of latency and chunks of a nanosecond.
     many = antiphon.advise_ace("sw2@80000/20us,sw2@80000/20us", "16MiB", share=0.8, chunk="16KiB")
     assert many.fsms > 1024
 
 
 @pytest.mark.parametrize("share", [0, 1, -1.5])
-def test_shares_are_checked(share: float) -> None:
+def test_shares_are_checked(commands: Any, share: float) -> None:
     with pytest.raises(antiphon.AntiphonError, match="above 0 and below 1"):
         antiphon.advise_ace("ace:4x4x4", share=share)
-    outcome = CliRunner().invoke(main, ["advise", "ace", "ace:4x4x4", "--share", "95%"])
-    assert "'95%' is not a valid float" in outcome.output
-
-
-def test_an_engine_that_must_load_one_chunk_first_is_slower() -> None:
+    # One chunk must be loaded first.
     with pytest.raises(antiphon.AntiphonError, match=r"no engine reaches 100% .* at most"):
         antiphon.advise_ace("sw2@8000/0ns", "64KiB", "all-gather", share=0.9999)
+    refused = commands.refused("advise", "ace", "ace:4x4x4", "--share", "95%")
+    assert "'95%' is no number; give a share such as 0.95" in refused
 
 
-@pytest.mark.parametrize("arguments", [["simulate", "ace:2x2x2", "hierarchical"], ["rails", "ace:2x2x2"]])
-def test_every_command_takes_an_endpoint(arguments: list[str]) -> None:
-    times = [
-        command(*arguments, "--bytes", "1MiB", *endpoint)
-        for endpoint in ([], ["--endpoint", "ideal"], ["--endpoint", "npu:memory_gb_per_s=20"], ["--endpoint", "ace"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["simulate", "ace:2x2x2", "hierarchical"], ["rails", "ace:2x2x2"], ["compare", "ring:4", "--algorithms", "ring"]],
+)
+def test_every_command_takes_an_endpoint(commands: Any, arguments: list[str]) -> None:
+    given = [None, "ideal", "npu:memory_gb_per_s=20", "ace"]
+    runs = [
+        commands.document(*arguments, "--bytes", "1MiB", *(["--endpoint", each] if each else []))
+        for each in given[: 3 if arguments[0] == "compare" else 4]
     ]
-    names = [each.get("runs", [each])[0]["endpoint"] for each in times]
-    assert names == ["system", "ideal", "npu:memory_gb_per_s=20", "ace"]
-
-
-def test_compare_and_train_say_the_endpoint() -> None:
-    compared = command("compare", "ring:4", "--algorithms", "ring", "--bytes", "64KiB", "--endpoint", "ideal")
-    assert compared["runs"][0]["endpoint"] == "ideal"
-    trained = command(
-        "train", "alexnet", "rails:ace:2x2x2", "phased", "--overlap", "both", "--compute", "roofline", "--endpoint",
-        "ace", "--against-endpoints", "ideal,npu:memory_gb_per_s=128,sms=2",
-    )  # fmt: skip
-    assert trained["endpoint"] == "ace"
-    against = trained["against"]
-    assert [each["endpoint"] for each in against] == ["ideal", "npu:memory_gb_per_s=128,sms=2"]
-    assert against[1]["exposed_communication_ns"] > trained["exposed_communication_ns"]
+    assert [each.get("runs", [each])[0]["endpoint"] for each in runs] == ["system", *given[1 : len(runs)]]
 
 
 SCHEMA = {"schema": "antiphon-calibrate/1"}
 
 
-def test_an_endpoint_may_be_in_a_file(tmp_path: Path) -> None:
+def test_an_endpoint_may_be_in_a_file(commands: Any, tmp_path: Path) -> None:
     path, system = tmp_path / "mine.json", tmp_path / "system.toml"
     path.write_text(json.dumps(SCHEMA | {"endpoint": "npu:memory_gb_per_s=5,sms=1", "measured": []}))
     system.write_text(f'name = "mine"\nendpoint = "{path}"')
-    for options in (["--endpoint", str(path)], ["--set", f"endpoint={path}"], ["--system", str(system)]):
-        run = command("simulate", "ring:4", "ring", "--bytes", "4KiB", *options)
+    for options in (["--endpoint", path], ["--set", f"endpoint={path}"], ["--system", system]):
+        run = commands.document("simulate", "ring:4", "ring", "--bytes", "4KiB", *options)
         assert run["endpoint"] == "npu:memory_gb_per_s=5,sms=1"
         assert run["system"] == ("mine" if "--system" in options else "generic")
+    with pytest.raises(antiphon.AntiphonError, match='a file of calibrate has one as "endpoint"'):
+        antiphon.System().with_(endpoint="machine.json")
 
 
 @pytest.mark.parametrize(
@@ -109,22 +88,12 @@ def test_an_endpoint_may_be_in_a_file(tmp_path: Path) -> None:
         (".", None, ": the file of an endpoint must end in .json"),
     ],
 )
-def test_files_without_an_endpoint(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+def test_files_without_an_endpoint(commands: Any, tmp_path: Path, name: str, text: str | None, message: str) -> None:
     path = tmp_path / name
     if text is not None:
         path.write_text(text)
-    for options in (["--endpoint", str(path)], ["--set", f"endpoint={path}"]):
-        outcome = CliRunner().invoke(main, ["simulate", "ring:4", "ring", *options])
-        assert outcome.exit_code == 2
-        assert message in outcome.output
-
-
-def test_a_file_is_not_read_by_a_system_itself() -> None:
-    with pytest.raises(antiphon.AntiphonError, match='a file of calibrate has one as "endpoint"'):
-        antiphon.System().with_(endpoint="machine.json")
-
-
-FLIGHTS = [{"algorithm": "ring", "bytes": "4KiB"}]
+    for options in (["--endpoint", path], ["--set", f"endpoint={path}"]):
+        assert message in commands.refused("simulate", "ring:4", "ring", *options)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +107,13 @@ FLIGHTS = [{"algorithm": "ring", "bytes": "4KiB"}]
         ["train", "alexnet", "ring:4", "ring"],
     ],
 )
-def test_titles_say_the_endpoint(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_titles_say_the_endpoint(
+    commands: Any, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("flights.json").write_text(json.dumps(FLIGHTS))
+    Path("flights.json").write_text('[{"algorithm": "ring", "bytes": "4KiB"}]')
     for options, text in ((["--endpoint", "npu:sms=2"], "generic, endpoint npu:sms=2"), ([], "generic")):
-        outcome = CliRunner().invoke(main, [*arguments, *options])
+        outcome = commands.invoke(*arguments, *options)
         assert outcome.exit_code == 0, outcome.output
         pages = [Path("page.html").read_text()] if "--report" in arguments else []
         for shown in (outcome.output, *pages):
@@ -150,29 +121,23 @@ def test_titles_say_the_endpoint(arguments: list[str], tmp_path: Path, monkeypat
             assert ("endpoint npu" in shown) == bool(options)
 
 
-def test_trainings_against_endpoints_say_whose_speedup_it_is(tmp_path: Path) -> None:
+def test_trainings_against_endpoints_say_whose_speedup_it_is(commands: Any, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    arguments = ["train", "alexnet", "ring:4", "ring", "--endpoint", "ace", "--against-endpoints", "npu"]
-    shown = CliRunner().invoke(main, [*arguments, "--report", str(page)]).output
+    arguments = ("train", "alexnet", "ring:4", "ring", "--endpoint", "ace", "--against-endpoints", "npu")
+    shown = commands.invoke(*arguments, "--report", page).output
     assert "of ring with endpoint ace over the algorithm and endpoint of the row." in shown
     assert "<td>ring</td><td>npu</td>" in page.read_text()
     assert "<th>ring with ace is faster</th>" in page.read_text()
 
 
-def test_one_endpoint_is_listed() -> None:
-    (listed,) = command("endpoints", "ace-baseline-compopt:sms=3")["endpoints"]
+def test_one_endpoint_is_listed(commands: Any) -> None:
+    (listed,) = commands.document("endpoints", "ace-baseline-compopt:sms=3")["endpoints"]
     assert listed["stands_for"] == "npu:memory_gb_per_s=128,sms=3"
     values = {option["key"]: option["default"] for option in listed["options"]}
     assert (values["memory_gb_per_s"], values["sms"], values["message"]) == ("128", "3", "8KiB")
-    shown = CliRunner().invoke(main, ["endpoints", "npu"]).output
-    assert "What is stored before it is forwarded." in shown
-    assert "What it is" in CliRunner().invoke(main, ["endpoints", "system"]).output
-    assert CliRunner().invoke(main, ["endpoints", "npx"]).exit_code == 2
-
-
-def test_sizes_of_rails_are_shown_as_given() -> None:
-    shown = CliRunner().invoke(main, ["rails", "ace:2x2x2", "--bytes", "64MiB", "--scheduler", "phased"]).output
-    assert "all-reduce of 64MiB on ace:2x2x2" in shown
+    assert "What is stored before it is forwarded." in commands.invoke("endpoints", "npu").output
+    assert "What it is" in commands.invoke("endpoints", "system").output
+    assert commands.invoke("endpoints", "npx").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -186,19 +151,14 @@ def test_sizes_of_rails_are_shown_as_given() -> None:
         ("npu:chunk=1", "100000000 chunks of 1 bytes; at most 65536"),
     ],
 )
-def test_mistakes_are_one_line(endpoint: str, message: str) -> None:
-    outcome = CliRunner().invoke(main, ["rails", "ace:4x4x4", "--endpoint", endpoint])
-    assert outcome.exit_code == 2
-    assert message in outcome.output
-    assert outcome.output.count("\n") == 1
+def test_mistakes_are_one_line(commands: Any, endpoint: str, message: str) -> None:
+    assert message in commands.refused("rails", "ace:4x4x4", "--endpoint", endpoint)
 
 
 def test_what_computation_lacks() -> None:
-    def train(endpoint: str, **more: Any) -> antiphon.Training:
+    def train(endpoint: str, model: str = MEASURED, fabric: str = "ace:4x4x4", **more: Any) -> antiphon.Training:
         system = antiphon.System().with_(endpoint=endpoint)
-        return antiphon.train(
-            "astrasim1-resnet50-dataparallel", "rails:ace:4x4x4", "phased", system, overlap="both", **more
-        )
+        return antiphon.train(model, f"rails:{fabric}", "phased", system, overlap="both", **more)
 
     with pytest.raises(antiphon.AntiphonError, match="give memory_bound"):
         train("npu")
@@ -212,54 +172,48 @@ def test_what_computation_lacks() -> None:
     assert two.iteration.count == 2
     assert two.iteration.network.height == 400
     assert two.iteration.exchanges.height == 2 * train("ace", memory_bound=0.5).iteration.exchanges.height
-
-
-def test_too_many_steps_are_refused() -> None:
     with pytest.raises(antiphon.AntiphonError, match="1526 chunks take 915609156 steps; at most 33554432"):
         antiphon.rails("ace:100000x2x2", scheduler="phased", endpoint="npu")
     with pytest.raises(antiphon.AntiphonError, match="steps; at most 33554432"):
-        antiphon.train("vgg16", "rails:ace:1000x2x2", "phased", antiphon.System().with_(endpoint="ace"))
+        train("ace", "vgg16", "ace:1000x2x2")
 
 
 MEASURED = "astrasim1-resnet50-dataparallel"
 
 
-def test_trainings_say_what_was_asked() -> None:
-    given = ["--overlap", "both", "--endpoint", "npu"]
-    more = ["--order", "lifo", "--unroll", "2", "--contention", "static", "--memory-bound", "0.5"]
-    run = command("train", MEASURED, "rails:ace:2x2x2", "phased", *given, *more)
-    assert [run[key] for key in ("order", "unroll", "contention", "memory_bound")] == ["lifo", 2, "static", 0.5]
-    # The default may be given, and is what is said.
-    run = command("train", "alexnet", "ring:4", "ring", "--order", "priority", "--contention", "dynamic")
-    assert [run[key] for key in ("order", "unroll", "contention", "memory_bound")] == ["priority", 1, "dynamic", None]
+BOTH = ("--overlap", "both")
 
 
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (MEASURED, ["--endpoint", "npu", "--contention", "static"], "with overlap none nothing is computed beside"),
-        (MEASURED, ["--endpoint", "npu", "--memory-bound", "0.5"], "--memory-bound 0.5: with overlap none nothing"),
-        ("alexnet", ["--overlap", "both", "--memory-bound", "1", "--endpoint", "npu"], "it is for measured times"),
-        (MEASURED, ["--overlap", "both", "--memory-bound", "1"], "--memory-bound: endpoint system takes nothing"),
-        (MEASURED, ["--overlap", "both", "--contention", "static"], "contention static: endpoint system takes nothing"),
-        (MEASURED, ["--overlap", "both", "--endpoint", "npu"], "give --memory-bound, 0 to 1"),
-        (MEASURED, ["--memory-bound", "95%"], "'95%' is not a valid float"),
-        (MEASURED, ["--order", "foo"], "no order 'foo'; known: fifo, lifo, priority"),
-        (MEASURED, ["--order", "lifo"], "use --in-flight shared"),
+        (MEASURED, ("--endpoint", "npu", "--contention", "static"), "with overlap none nothing is computed beside"),
+        (MEASURED, ("--endpoint", "npu", "--memory-bound", "0.5"), "--memory-bound 0.5: with overlap none nothing"),
+        ("alexnet", (*BOTH, "--memory-bound", "1", "--endpoint", "npu"), "it is for measured times"),
+        (MEASURED, (*BOTH, "--memory-bound", "1"), "--memory-bound: endpoint system takes nothing"),
+        (MEASURED, (*BOTH, "--contention", "static"), "contention static: endpoint system takes nothing"),
+        (MEASURED, (*BOTH, "--endpoint", "npu"), "give --memory-bound, 0 to 1"),
+        (MEASURED, ("--memory-bound", "95%"), "'95%' is no number; give a share such as 0.95"),
+        (MEASURED, ("--order", "foo"), "no order 'foo'; known: fifo, lifo, priority"),
+        (MEASURED, ("--order", "lifo"), "use --in-flight shared"),
     ],
-)  # fmt: skip
-def test_what_has_no_effect_is_refused(model: str, options: list[str], message: str) -> None:
-    outcome = CliRunner().invoke(main, ["train", model, "ring:4", "ring", *options])
-    assert outcome.exit_code in (1, 2)
-    assert message in outcome.output
+)
+def test_what_has_no_effect_is_refused(commands: Any, model: str, options: tuple[str, ...], message: str) -> None:
+    assert message in commands.refused("train", model, "ring:4", "ring", *options)
 
 
-def test_what_is_left_out_names_options() -> None:
-    arguments = ["train", MEASURED, "ring:4", "ring", "--overlap", "both", "--against-endpoints", "npu"]
-    assert "give --memory-bound, 0 to 1" in command(*arguments)["refused"][0]["reason"]
-
-
-def test_what_one_endpoint_takes_is_enough() -> None:
-    options = ["--overlap", "both", "--contention", "static", "--memory-bound", "0.5", "--against-endpoints", "npu"]
-    run = command("train", MEASURED, "rails:ace:2x2x2", "phased", "--endpoint", "ideal", *options)
-    assert run["against"][0]["iteration_ns"] > run["iteration_ns"]
+def test_trainings_say_what_was_asked(commands: Any) -> None:
+    keys = ("order", "unroll", "contention", "memory_bound")
+    given = (*BOTH, "--endpoint", "ideal", "--against-endpoints", "npu:memory_gb_per_s=128,sms=2")
+    more = ("--order", "lifo", "--unroll", "2", "--contention", "static", "--memory-bound", "0.5")
+    run = commands.document("train", MEASURED, "rails:ace:2x2x2", "phased", *given, *more)
+    assert [run[key] for key in keys] == ["lifo", 2, "static", 0.5]
+    # What one endpoint takes is enough.
+    against = run["against"][0]
+    assert (run["endpoint"], against["endpoint"]) == ("ideal", "npu:memory_gb_per_s=128,sms=2")
+    assert against["iteration_ns"] > run["iteration_ns"]
+    # The default may be given, and is what is said.
+    run = commands.document("train", "alexnet", "ring:4", "ring", "--order", "priority", "--contention", "dynamic")
+    assert [run[key] for key in keys] == ["priority", 1, "dynamic", None]
+    left_out = commands.document("train", MEASURED, "ring:4", "ring", *BOTH, "--against-endpoints", "npu")["refused"]
+    assert "give --memory-bound, 0 to 1" in left_out[0]["reason"]

@@ -65,37 +65,21 @@ def traces(tmp_path: Path) -> str:
     return written(tmp_path, "model", [tensor_data(rank) for rank in range(4)])
 
 
-@pytest.mark.parametrize("fidelity", ["alpha-beta", "packet", "flit"])
-def test_groups_are_flights(traces: str, fidelity: str) -> None:
-    """Rows start at 10 us, columns 5 us after they end: the same as flights with these starts."""
-    mesh = antiphon.Fabric("mesh:2x2")
-    replayed = antiphon.replay(traces, mesh, "ring", "tto", fidelity=fidelity)
-
-    def flights(which: str, size: str, start_ns: float) -> list[antiphon.Flight]:
-        parts = mesh.groups(which)
-        return [antiphon.Flight(antiphon.build(part, "ring", bytes=size, system="tto"), start_ns) for part in parts]
-
-    rows = flights("rows", "1MiB", 10_000)
-    end = float(antiphon.simulate_flights(mesh, rows, "tto", fidelity).time_ns)
-    run = antiphon.simulate_flights(mesh, rows + flights("columns", "4MiB", end + 5_000), "tto", fidelity)
-    assert replayed.time_ns == run.time_ns
-    assert replayed.exchanges["group"].tolist() == ["row 0", "column 0", "column 1", "row 1"]
-    by_group = dict(zip(replayed.exchanges["group"], replayed.exchanges["finish_ns"], strict=True))
-    expected = run.result.flights["finish_ns"].tolist()
-    assert [by_group[name] for name in ("row 0", "row 1", "column 0", "column 1")] == expected
-    assert set(replayed.ranks["compute_ns"]) == {15_000.0}
-    assert replayed.exposed_communication_ns == replayed.time_ns - 15_000
-
-
 def test_what_a_replay_says(traces: str) -> None:
     replayed = antiphon.replay(traces, "mesh:2x2", "ring")
     assert list(replayed.tables) == ["replays", "exchanges", "ranks"]
+    assert replayed.exchanges["group"].tolist() == ["row 0", "column 0", "column 1", "row 1"]
+    assert set(replayed.ranks["compute_ns"]) == {15_000.0}
+    assert replayed.exposed_communication_ns == replayed.time_ns - 15_000
     said = replayed.to_dict()
     assert (said["ranks"], said["nodes"], said["untimed_nodes"], said["exchanges"]) == (4, 16, 0, 4)
     assert said["compute_ns"] + said["exposed_communication_ns"] + said["idle_ns"] == pytest.approx(said["time_ns"])
     assert said["communication_ns"] == replayed.communication_ns
     assert repr(replayed).startswith(f"<Replay of {traces} on mesh:2x2 with ring: ")
-    # Faster links.
+    times = [
+        antiphon.replay(traces, "mesh:2x2", "ring", fidelity=fidelity).time_ns for fidelity in antiphon.fidelities()
+    ]
+    assert times[0] == times[1] < times[2]
     assert antiphon.replay(traces, "mesh:2x2@400", "ring").time_ns < replayed.time_ns
 
 
@@ -135,48 +119,39 @@ def test_what_no_trace_can_say(
     assert not os.listdir(tmp_path)
 
 
-@pytest.mark.parametrize("prefix", ["", ".", "..", "/", "none/model", "a\0b", "x" * 300, "folder/"])
+@pytest.mark.parametrize("prefix", ["", ".", "..", "/", "none/model", "a\0b", "x" * 300, "folder/", "taken"])
 def test_prefixes_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
+    (tmp_path / "taken.2.et").mkdir()
     with pytest.raises(antiphon.AntiphonError) as refused:
         antiphon.train("alexnet", "ring:4", "ring", chakra=prefix)
     assert refused.value.code == "bad-file"
     assert "\n" not in refused.value.message
-    assert os.listdir(tmp_path) == ["folder"]
+    assert ("taken.2.et: exists and is not a file" in refused.value.message) == (prefix == "taken")
+    assert sorted(os.listdir(tmp_path)) == ["folder", "taken.2.et"]
     assert not os.listdir(tmp_path / "folder")
-
-
-def test_nothing_is_written_over_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "model.2.et").mkdir()
-    with pytest.raises(antiphon.AntiphonError, match=r"model\.2\.et: exists and is not a file"):
-        antiphon.train("alexnet", "ring:4", "ring", chakra=tmp_path / "model")
-    assert os.listdir(tmp_path) == ["model.2.et"]
 
 
 def test_files_of_a_prefix(traces: str, tmp_path: Path) -> None:
     files = [f"{traces}.{rank}.et" for rank in range(4)]
     for given in (traces, f"{traces}.0.et", f"{traces}.3.et", tmp_path, Path(traces)):
         assert trace_files(given, 4, "ring:4") == files
-    for ranks, why in ((5, r"model\.4\.et: there is no such file; each of the 5"), (3, "has 3 ranks, 0 to 2")):
-        with pytest.raises(antiphon.AntiphonError, match=why):
-            antiphon.replay(traces, f"ring:{ranks}", "ring")
-    with pytest.raises(antiphon.AntiphonError, match="traces are given by their prefix"):
-        antiphon.replay(tmp_path / "none", "ring:4", "ring")
     written(tmp_path, "other", [[]])
-    with pytest.raises(antiphon.AntiphonError, match=r"several prefixes, such as model\.0\.et and other\.0\.et"):
-        antiphon.replay(tmp_path, "ring:4", "ring")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(antiphon.AntiphonError, match="no traces"):
-        antiphon.replay(tmp_path / "empty", "ring:4", "ring")
-
-
-def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    prefix = written(tmp_path, "model", [[], []])
-    os.unlink(f"{prefix}.1.et")
-    os.mkfifo(f"{prefix}.1.et")
-    with pytest.raises(antiphon.AntiphonError, match=r"model\.1\.et: is not a regular file"):
-        antiphon.replay(prefix, "ring:2", "ring")
+    pipe = written(tmp_path, "pipe", [[], []])
+    os.unlink(f"{pipe}.1.et")
+    os.mkfifo(f"{pipe}.1.et")
+    for trace, fabric, why in (
+        (traces, "ring:5", r"model\.4\.et: there is no such file; each of the 5"),
+        (traces, "ring:3", "has 3 ranks, 0 to 2"),
+        (tmp_path / "none", "ring:4", "traces are given by their prefix"),
+        (tmp_path, "ring:4", r"several prefixes, such as model\.0\.et and other\.0\.et"),
+        (tmp_path / "empty", "ring:4", "no traces"),
+        (pipe, "ring:2", r"pipe\.1\.et: is not a regular file"),
+    ):
+        with pytest.raises(antiphon.AntiphonError, match=why):
+            antiphon.replay(trace, fabric, "ring")
 
 
 def test_refusals_name_file_and_node(tmp_path: Path) -> None:
@@ -215,15 +190,15 @@ def test_commands(commands: Any, traces: str, tmp_path: Path) -> None:
     prefix = tmp_path / "out"
     printed = commands.invoke("train", "alexnet", "ring:4", "ring", "--chakra", prefix, "--in-flight", "shared")
     assert f"Traces: {prefix}.0.et to {prefix}.3.et" in printed.stdout.replace("\n", "")
-    printed = commands.invoke("replay", prefix, "ring:4", "ring")
-    assert "all-reduce of" in printed.stdout
-    document = json.loads(commands.invoke("replay", traces, "mesh:2x2", "ring", "--json").stdout)
-    assert document["schema"] == "antiphon-replay/1"
+    assert "all-reduce of" in commands.invoke("replay", prefix, "ring:4", "ring").stdout
+    document = commands.document("replay", traces, "mesh:2x2", "ring")
     assert [row["group"] for row in document["tables"]["exchanges"]] == ["row 0", "column 0", "column 1", "row 1"]
     assert {row["compute_ns"] for row in document["tables"]["ranks"]} == {15_000.0}
-    refused = commands.invoke("train", "alexnet,vgg16", "ring:4", "ring", "--chakra", prefix)
-    assert refused.exit_code
-    assert "give one of each" in refused.stderr
+    refused = commands.refused("train", "alexnet,vgg16", "ring:4", "ring", "--chakra", prefix)
+    assert "give one of each" in refused
+    # What moves nothing is shown.
+    ranks = [[node(1, 7, [], comm_type=9, comm_size=0), node(2, 4, [1], 5)]] * 2
+    assert "barrier" in commands.invoke("replay", written(tmp_path, "nothing", ranks), "ring:2", "ring").stdout
 
 
 def event(name: str, at: float, takes: float, cat: str = "kernel", stream: int = 7, **args: Any) -> dict[str, Any]:
@@ -318,9 +293,3 @@ def test_other_json_is_refused(tmp_path: Path, document: str, why: str) -> None:
     with pytest.raises(antiphon.AntiphonError, match=why) as error:
         antiphon.replay(file, "ring:2", "ring")
     assert "\n" not in str(error.value)
-
-
-def test_what_moves_nothing_is_shown(commands: Any, tmp_path: Path) -> None:
-    ranks = [[node(1, 7, [], comm_type=9, comm_size=0), node(2, 4, [1], 5)]] * 2
-    shown = commands.invoke("replay", written(tmp_path, "nothing", ranks), "ring:2", "ring")
-    assert (shown.exit_code, "barrier" in shown.stdout) == (0, True), shown.stderr

@@ -20,5 +20,6 @@ mod proven;
 mod rails;
 mod rails_search;
 mod replan;
+mod routing;
 mod schedule;
 mod tto;
