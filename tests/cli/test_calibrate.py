@@ -50,7 +50,7 @@ def test_csv_and_markdown(commands: Any) -> None:
     ("arguments", "message"),
     [
         (("--size", "1PiB"), "give smaller ones"),
-        (("--device", "tpu"), "'tpu' is not one of"),
+        (("--device", "tpu"), "unknown device 'tpu'"),
         (("--out", "machine.txt"), "must end in .json"),
         (("--out", ""), "the file name is empty; it must end in .json"),
     ],

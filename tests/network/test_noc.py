@@ -98,7 +98,7 @@ def test_saturation(mesh: Fabric) -> None:
 def test_ranges_are_those_that_messages_name(name: str, least: int, most: int, mesh: Fabric) -> None:
     for wrong in (least - 1, -5, most + 1, 1 << 64, 10**30):
         parameters: dict[str, Any] = {name: wrong}
-        with pytest.raises(AntiphonError, match=f"{name} is a whole number from {least} to {most}, not {wrong}"):
+        with pytest.raises(AntiphonError, match=f"{name}={wrong}; expected a whole number from {least} to {most}"):
             antiphon.noc(mesh, **parameters)
 
 
@@ -182,10 +182,15 @@ def test_bad_arguments(commands: Any, arguments: list[str], message: str) -> Non
     assert message in commands.refused("noc", *arguments)
 
 
-def test_help_has_sections(commands: Any) -> None:
+def test_help_shows_what_people_use_and_the_rest_by_section(commands: Any) -> None:
     printed = commands.invoke("noc", "--help").stdout
-    for section in ("Traffic:", "Network:", "Routers:", "Measurement:", "Options:"):
-        assert section in printed
+    assert printed.count("\n  --") <= 12
+    assert "--credit-cycles" not in printed
+    assert "--help all shows" in printed
+    printed = commands.invoke("noc", "--help", "all").stdout
+    for section in ("Options", "Network", "Routers", "System", "Ranks", "Running", "Output"):
+        assert f"\n{section}:\n" in printed
+    assert "--credit-cycles" in printed
 
 
 def test_ctrl_c_ends_a_long_run(commands: Any) -> None:
