@@ -1,6 +1,7 @@
 //! Conversions shared by all wrappers: errors, sizes, times, tables and result records.
 
 use antiphon_base::error::{Code, Error};
+use antiphon_base::parameter::Choice;
 use antiphon_base::units::{self, Bytes, Picos};
 use antiphon_model::collective::{self, Data};
 use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2};
@@ -8,6 +9,7 @@ use pyo3::exceptions::{PyException, PyOverflowError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyString, PyType};
+use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Deref, RangeInclusive};
 
@@ -54,11 +56,34 @@ impl<'py> FromPyObject<'_, 'py> for OwnText {
     }
 }
 
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Text(text)
+    }
+}
+
 impl Deref for Text<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
         self.0
+    }
+}
+
+/// A value given by its name.
+pub struct Named<T>(pub T);
+
+impl<'py, T: Choice> FromPyObject<'_, 'py> for Named<T> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        T::parse(value.extract::<Text<'_>>()?.0).map(Named).map_err(raise)
+    }
+}
+
+impl<T: Choice> From<&str> for Named<T> {
+    fn from(default: &str) -> Self {
+        Named(T::parse(default).expect("a default is one of the names"))
     }
 }
 
@@ -81,6 +106,12 @@ impl<'py> FromPyObject<'_, 'py> for Size {
             }
         };
         units::parse_bytes(&text).map(Size).map_err(raise)
+    }
+}
+
+impl From<&str> for Size {
+    fn from(default: &str) -> Self {
+        Size(units::parse_bytes(default).expect("a default is a size"))
     }
 }
 
@@ -182,6 +213,18 @@ impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Fit<T> {
     }
 }
 
+impl<T: From<u16>> From<u16> for Fit<T> {
+    fn from(default: u16) -> Self {
+        Fit(default.into())
+    }
+}
+
+impl<T> From<[T; 0]> for Fit<Vec<T>> {
+    fn from(_: [T; 0]) -> Self {
+        Fit(vec![])
+    }
+}
+
 /// A number given from Python; integers that are larger than all floating-point numbers are infinite.
 #[derive(Clone, Copy)]
 pub struct Number(pub f64);
@@ -196,6 +239,12 @@ impl<'py> FromPyObject<'_, 'py> for Number {
             }
             other => other.map(Number),
         }
+    }
+}
+
+impl From<f64> for Number {
+    fn from(default: f64) -> Self {
+        Number(default)
     }
 }
 
@@ -267,8 +316,18 @@ impl<'py> Table<'py> {
     }
 }
 
+impl<'py> IntoPyObject<'py> for Table<'py> {
+    type Target = PyDict;
+    type Output = Bound<'py, PyDict>;
+    type Error = Infallible;
+
+    fn into_pyobject(self, _: Python<'py>) -> Result<Self::Output, Infallible> {
+        Ok(self.0)
+    }
+}
+
 /// An instance of the dataclass `antiphon.results.<class>` with the given fields.
-pub fn record<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+pub fn instance<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     let module = fields.py().import("antiphon.results")?;
     module.getattr(class)?.call((), Some(fields))
 }
@@ -282,3 +341,11 @@ macro_rules! fields {
     }};
 }
 pub(crate) use fields;
+
+/// An [`instance`] with fields of different types.
+macro_rules! record {
+    ($py:expr, $class:literal, { $($fields:tt)* }) => {
+        crate::convert::instance($class, &crate::convert::fields!($py, { $($fields)* }))
+    };
+}
+pub(crate) use record;

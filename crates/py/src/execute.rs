@@ -40,6 +40,7 @@ impl Execution {
     /// Runs it in place on one array a rank, by so many threads. Arrays of uint16 hold numbers of type bfloat16.
     ///
     /// Raises AntiphonError: `bad-size`, `bad-spec` for wrong arrays.
+    #[pyo3(signature = (arrays: "Sequence[_Array]", threads))]
     fn run(&self, py: Python<'_>, arrays: &Bound<'_, PyAny>, threads: usize) -> PyResult<()> {
         if let Ok(arrays) = arrays.extract() {
             return self.run_as::<f32, f32>(py, arrays, threads);
@@ -377,7 +378,7 @@ impl Node {
     /// when the rank has reached so many, and with `("done",)`.
     ///
     /// Raises AntiphonError: `stalled` if a link breaks or, once it has begun, nothing happens for `patience_s`.
-    #[pyo3(signature = (schedule, rank, memory, element, patience_s, tell))]
+    #[pyo3(signature = (schedule, rank, memory, element, patience_s, tell: "Callable[..., object]"))]
     #[expect(clippy::too_many_arguments, reason = "by position")]
     fn run(
         &self,

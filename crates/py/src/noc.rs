@@ -1,9 +1,9 @@
 //! The flit-level network under synthetic traffic.
 
-use crate::convert::{Fit, Int, Text, fields, raise, record};
+use crate::convert::{Fit, Int, Text, instance, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
-use crate::heartbeat::run_with_progress;
+use crate::heartbeat::{Progress, run_with_progress};
 use crate::operations::{SystemLike, generic};
 use crate::parameter::{extract, listed, to_python};
 use antiphon_base::error::{Code, Error, nearest};
@@ -44,8 +44,7 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
     fabric, traffic = Text("uniform"), rate = FlitRate(0.1), *, packet_flits = Int::from(1), routing = None, link_cycles = Int::from(1),
     latency_cycles = Int::from(0), warm_up_cycles = None, cycles = None, seed = Int::from(1), progress = None,
     energy = false, platform = generic(), jobs = Fit(1), **router,
-), text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, routing=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None, energy=False, platform='generic', jobs=1, **router)")]
-#[allow(clippy::too_many_arguments)]
+) -> "NocResult", text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, routing=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None, energy=False, platform='generic', jobs=1, **router)")]
 pub fn noc<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -58,7 +57,7 @@ pub fn noc<'py>(
     warm_up_cycles: Option<Int>,
     cycles: Option<Int>,
     seed: Int,
-    progress: Option<Py<PyAny>>,
+    progress: Option<Progress>,
     energy: bool,
     platform: SystemLike,
     jobs: Fit<usize>,
@@ -94,41 +93,35 @@ pub fn noc<'py>(
         energy.then(|| measured.energy(fabric, &platform, experiment.packet_flits)).transpose().map_err(raise)?;
     let spent = spent.map(|spent| energy_record(py, &spent, &platform, None)).transpose()?;
     let latency = &measured.packet_latency_cycles;
-    let latency = record(
-        "Latency",
-        &fields!(py, { mean: latency.mean, half_width: latency.half_width, p50: latency.p50, p99: latency.p99 }),
-    )?;
+    let latency = record!(py, "Latency", { mean: latency.mean, half_width: latency.half_width, p50: latency.p50, p99: latency.p99 })?;
     let router = PyDict::new(py);
     for (parameter, field) in RouterModel::network_parameters() {
         let value = Some(field.get(&system)).filter(|value| *value != Value::Number(f64::INFINITY));
         router.set_item(parameter.key, value.map(|value| to_python(py, value)).transpose()?)?;
     }
-    let router = record("Router", &router)?;
-    record(
-        "NocResult",
-        &fields!(py, {
-            fabric: &fabric.name,
-            traffic: &experiment.traffic,
-            rate: experiment.rate,
-            packet_flits: experiment.packet_flits,
-            router: router,
-            routing: experiment.routing.unwrap_or(RoutingKind::of(fabric)).name(),
-            link_cycles: experiment.link_cycles,
-            latency_cycles: experiment.latency_cycles,
-            seed: experiment.seed,
-            packet_latency_cycles: latency,
-            network_latency_mean_cycles: measured.network_latency_cycles,
-            accepted_flits_per_node_cycle: measured.accepted_flits_per_node_cycle,
-            hops_mean: measured.hops_mean,
-            stable: measured.stable,
-            packets: measured.packets,
-            warm_up_cycles: measured.warm_up_cycles,
-            cycles: measured.cycles,
-            flit_hops: measured.flit_hops,
-            events: measured.events,
-            energy: spent,
-        }),
-    )
+    let router = instance("Router", &router)?;
+    record!(py, "NocResult", {
+        fabric: &fabric.name,
+        traffic: &experiment.traffic,
+        rate: experiment.rate,
+        packet_flits: experiment.packet_flits,
+        router: router,
+        routing: experiment.routing.unwrap_or(RoutingKind::of(fabric)).name(),
+        link_cycles: experiment.link_cycles,
+        latency_cycles: experiment.latency_cycles,
+        seed: experiment.seed,
+        packet_latency_cycles: latency,
+        network_latency_mean_cycles: measured.network_latency_cycles,
+        accepted_flits_per_node_cycle: measured.accepted_flits_per_node_cycle,
+        hops_mean: measured.hops_mean,
+        stable: measured.stable,
+        packets: measured.packets,
+        warm_up_cycles: measured.warm_up_cycles,
+        cycles: measured.cycles,
+        flit_hops: measured.flit_hops,
+        events: measured.events,
+        energy: spent,
+    })
 }
 
 fn router_parameter(key: &str) -> Result<(Parameter, &'static Field<System>), Error> {
@@ -144,6 +137,7 @@ fn router_parameter(key: &str) -> Result<(Parameter, &'static Field<System>), Er
 /// >>> {each.key: each.default for each in router_parameters()}["vcs"]
 /// '4'
 #[pyfunction]
+#[pyo3(signature = () -> "list[Parameter]")]
 pub fn router_parameters(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let textbook = System { router: RouterModel::textbook(), ..System::default() };
     let fields = RouterModel::network_parameters();

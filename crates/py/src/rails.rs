@@ -1,6 +1,6 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, picos, raise, record};
+use crate::convert::{Int, Number, Size, Table, Text, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run;
@@ -87,8 +87,7 @@ fn task(
     topology, bytes = Size(100_000_000), collective = Text("all-reduce"), scheduler = Text("search"), intra = None, *, chunks = ChunksLike(Chunks::Endpoint),
     sharing = Int::from(1), offload = false, fixed_delay = false, threshold = Int::from(16), jitter_ns = None, enforced = true, seed = Int::from(1),
     endpoint = Text("system"), energy = false, platform = ideal(),
-), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, threshold=16, jitter_ns=None, enforced=True, seed=1, endpoint='system', energy=False, platform='ideal')")]
-#[allow(clippy::too_many_arguments)]
+) -> "RailsRun", text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, threshold=16, jitter_ns=None, enforced=True, seed=1, endpoint='system', energy=False, platform='ideal')")]
 pub fn rails<'py>(
     py: Python<'py>,
     topology: Text<'_>,
@@ -174,29 +173,26 @@ pub fn rails<'py>(
         .column("start_ns", spans.iter().map(|(_, span)| nanos(span.start_ps)))?
         .column("finish_ns", spans.iter().map(|(_, span)| nanos(span.finish_ps)))?;
     let orders: Vec<(Vec<u64>, Vec<u64>)> = plan.orders.iter().map(|order| paths(kind, order)).collect();
-    record(
-        "RailsRun",
-        &fields!(py, {
-            topology: &topology.name,
-            npus: topology.npus(),
-            collective: kind.name(),
-            bytes: plan.bytes,
-            scheduler: policy.name(),
-            intra: queue.name(),
-            chunks: plan.orders.len(),
-            endpoint: task.endpoint.spec(),
-            time_ns: nanos(timed.time_ps),
-            jittered_time_ns: jittered.map(nanos),
-            utilization: timed.mean_utilization(topology),
-            utilization_bound: bound,
-            dimensions: table.0,
-            orders: orders,
-            proof: proof,
-            timeline: timeline.0,
-            stages: stages.0,
-            energy: spent,
-        }),
-    )
+    record!(py, "RailsRun", {
+        topology: &topology.name,
+        npus: topology.npus(),
+        collective: kind.name(),
+        bytes: plan.bytes,
+        scheduler: policy.name(),
+        intra: queue.name(),
+        chunks: plan.orders.len(),
+        endpoint: task.endpoint.spec(),
+        time_ns: nanos(timed.time_ps),
+        jittered_time_ns: jittered.map(nanos),
+        utilization: timed.mean_utilization(topology),
+        utilization_bound: bound,
+        dimensions: table,
+        orders: orders,
+        proof: proof,
+        timeline: timeline,
+        stages: stages,
+        energy: spent,
+    })
 }
 
 /// The plan of `rails` as messages: the `Fabric` with every NPU and switch, and a `Schedule` on it. A chunk goes
@@ -208,7 +204,6 @@ pub fn rails<'py>(
     topology, bytes = Size(100_000_000), collective = Text("all-reduce"), scheduler = Text("search"), intra = None, *,
     chunks = ChunksLike(Chunks::Count(16)), slices = Int::from(1), seed = Int::from(1),
 ), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=16, slices=1, seed=1)")]
-#[allow(clippy::too_many_arguments)]
 pub fn rails_messages(
     py: Python<'_>,
     topology: Text<'_>,
@@ -270,6 +265,7 @@ pub fn rails_queues() -> Vec<&'static str> {
 ///
 /// Raises AntiphonError: `bad-spec`, `bad-size` or `unknown-name`.
 #[pyfunction]
+#[pyo3(signature = (topology) -> "RailsAdvice")]
 pub fn advise_rails<'py>(py: Python<'py>, topology: Text<'_>) -> PyResult<Bound<'py, PyAny>> {
     let topology = Topology::parse(topology.0).map_err(raise)?;
     let advice = core_advise::advise(&topology);
@@ -285,15 +281,12 @@ pub fn advise_rails<'py>(py: Python<'py>, topology: Text<'_>) -> PyResult<Bound<
         .column("far", advice.pairs.iter().map(|pair| pair.far as u64 + 1))?
         .column("ratio", advice.pairs.iter().map(|pair| pair.ratio))?
         .text("provision", advice.pairs.iter().map(|pair| pair.provision.name().into()))?;
-    record(
-        "RailsAdvice",
-        &fields!(py, {
-            topology: &topology.name,
-            npus: topology.npus(),
-            utilization_bound: advice.utilization_bound,
-            baseline_utilization: advice.baseline_utilization,
-            dimensions: table.0,
-            pairs: pairs.0,
-        }),
-    )
+    record!(py, "RailsAdvice", {
+        topology: &topology.name,
+        npus: topology.npus(),
+        utilization_bound: advice.utilization_bound,
+        baseline_utilization: advice.baseline_utilization,
+        dimensions: table,
+        pairs: pairs,
+    })
 }
