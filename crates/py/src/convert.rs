@@ -1,5 +1,6 @@
 //! Conversions shared by all wrappers: errors, sizes, times, tables and result records.
 
+use crate::operations::SystemLike;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::{self, Bytes, Picos};
@@ -56,12 +57,6 @@ impl<'py> FromPyObject<'_, 'py> for OwnText {
     }
 }
 
-impl<'a> From<&'a str> for Text<'a> {
-    fn from(text: &'a str) -> Self {
-        Text(text)
-    }
-}
-
 impl Deref for Text<'_> {
     type Target = str;
 
@@ -78,12 +73,6 @@ impl<'py, T: Choice> FromPyObject<'_, 'py> for Named<T> {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         T::parse(value.extract::<Text<'_>>()?.0).map(Named).map_err(raise)
-    }
-}
-
-impl<T: Choice> From<&str> for Named<T> {
-    fn from(default: &str) -> Self {
-        Named(T::parse(default).expect("a default is one of the names"))
     }
 }
 
@@ -106,12 +95,6 @@ impl<'py> FromPyObject<'_, 'py> for Size {
             }
         };
         units::parse_bytes(&text).map(Size).map_err(raise)
-    }
-}
-
-impl From<&str> for Size {
-    fn from(default: &str) -> Self {
-        Size(units::parse_bytes(default).expect("a default is a size"))
     }
 }
 
@@ -162,12 +145,6 @@ impl<'py> FromPyObject<'_, 'py> for Int {
     }
 }
 
-impl From<u32> for Int {
-    fn from(value: u32) -> Self {
-        Int(Some(value.into()), String::new())
-    }
-}
-
 impl Int {
     /// The value of the parameter `name`, if it fits.
     pub fn get<T: TryFrom<i128>>(self, name: &str) -> PyResult<T> {
@@ -213,18 +190,6 @@ impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Fit<T> {
     }
 }
 
-impl<T: From<u16>> From<u16> for Fit<T> {
-    fn from(default: u16) -> Self {
-        Fit(default.into())
-    }
-}
-
-impl<T> From<[T; 0]> for Fit<Vec<T>> {
-    fn from(_: [T; 0]) -> Self {
-        Fit(vec![])
-    }
-}
-
 /// A number given from Python; integers that are larger than all floating-point numbers are infinite.
 #[derive(Clone, Copy)]
 pub struct Number(pub f64);
@@ -242,10 +207,26 @@ impl<'py> FromPyObject<'_, 'py> for Number {
     }
 }
 
-impl From<f64> for Number {
-    fn from(default: f64) -> Self {
-        Number(default)
-    }
+macro_rules! literals {
+    ($([$($generic:tt)*] $type:ty: $literal:ty => $make:expr;)*) => {$(
+        impl<$($generic)*> From<$literal> for $type {
+            fn from(literal: $literal) -> Self {
+                ($make)(literal)
+            }
+        }
+    )*};
+}
+
+// As defaults, by `literal_defaults`.
+literals! {
+    ['a] Text<'a>: &'a str => Text;
+    [T: Choice] Named<T>: &str => |name| Named(T::parse(name).expect("a default is one of the names"));
+    [] Size: &str => |text| Size(units::parse_bytes(text).expect("a default is a size"));
+    [] SystemLike: &str => |name: &str| SystemLike::Name(name.into());
+    [] Int: u32 => |number: u32| Int(Some(number.into()), String::new());
+    [] Number: f64 => Number;
+    [T: From<u16>] Fit<T>: u16 => |number: u16| Fit(number.into());
+    [T] Fit<Vec<T>>: [T; 0] => |_| Fit(vec![]);
 }
 
 /// Python's hash of a value, by what tells most of its kind apart.

@@ -63,16 +63,9 @@ pub fn generic() -> SystemLike {
     SystemLike::Name("generic".into())
 }
 
-impl From<&str> for SystemLike {
-    fn from(name: &str) -> Self {
-        SystemLike::Name(name.into())
-    }
-}
-
 /// The `Schedule` of an algorithm `name[:key=value,...]` for a collective of `bytes` bytes (the full buffer), or of a
 /// `matrix` of uint64, its chunks cut to suit the packets of `system`. `root` matters to broadcast and reduce. `progress`
-/// is called about ten
-/// times a second with the share done, 0 to 1; what it raises ends the run.
+/// is called about ten times a second with the share done, 0 to 1; what it raises ends the run.
 ///
 /// Raises AntiphonError: `not-applicable` with the reason, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.
 #[literal_defaults]

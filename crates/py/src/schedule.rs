@@ -320,18 +320,12 @@ impl Schedule {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let seed = seed.map(|seed| seed.0);
         let how = if threads { How::Threads(seed.unwrap_or(0)) } else { How::Alone(seed) };
-        if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<i32>(buffers.py(), arrays, how);
+        macro_rules! of_type {
+            ($($number:ty),*) => {
+                $(if let Ok(arrays) = buffers.extract() { return self.execute_as::<$number>(buffers.py(), arrays, how); })*
+            };
         }
-        if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<i64>(buffers.py(), arrays, how);
-        }
-        if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<f32>(buffers.py(), arrays, how);
-        }
-        if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<f64>(buffers.py(), arrays, how);
-        }
+        of_type!(i32, i64, f32, f64);
         let what = "buffers must be one-dimensional numpy arrays, all of int32, int64, float32 or float64";
         Err(raise(Error::new(Code::BadSpec, what)))
     }
