@@ -98,7 +98,6 @@ sdist: .venv/requirements-dev.stamp ## build a wheel from the source distributio
 	scripts/check-sdist
 
 wheel: .venv/requirements.stamp ## a wheel for this machine, in dist/
-	$(BIN)/python scripts/stubs.py
 	$(BIN)/python -m maturin build --profile dist --locked --out dist
 
 LOCK := $(UV) pip compile --universal --python-version 3.10 --generate-hashes --no-strip-extras --no-emit-index-url \
@@ -138,7 +137,6 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 # Cargo compiles while pip, which uses one core, fills .venv.
 .venv/extension.stamp: .venv/python.stamp pyproject.toml scripts/stubs.py $(RUST_SOURCES) $(MISSING_EXTENSION)
 	@cargo build -p antiphon-py --locked & compiling=$$!; $(MAKE) --no-print-directory .venv/requirements.stamp && wait $$compiling
-	$(BIN)/python scripts/stubs.py
 	PIP_QUIET=1 $(BIN)/python -m maturin develop --locked
 	@touch $@
 

@@ -1,7 +1,7 @@
 """Writes `python/antiphon/_core.pyi`, what the extension offers, from its declarations in `crates/py/src`.
 
-It reads Rust as rustfmt writes it: signatures, types, comments, and what `lib.rs` exports. `make build` runs it, and so
-does pip (`build_backend.py`); the file is not kept. mypy's stubtest holds it against the extension.
+It reads Rust as rustfmt writes it: signatures, types, comments, and what `lib.rs` exports. Every build of the extension
+runs it (`crates/py/build.rs`), pip's too; the file is not kept. mypy's stubtest holds it against the extension.
 """
 
 from __future__ import annotations
@@ -186,10 +186,5 @@ def stub() -> str:
     return "\n".join([HEAD, f"__all__ = {names}\n", *classes, *declared])
 
 
-def write() -> None:
-    """Writes it."""
-    (ROOT / "python/antiphon/_core.pyi").write_text(stub(), "utf-8")
-
-
 if __name__ == "__main__":
-    write()
+    (ROOT / "python/antiphon/_core.pyi").write_text(stub(), "utf-8")

@@ -485,7 +485,7 @@ pub fn collective_name(name: Text<'_>) -> PyResult<&'static str> {
 /// Raises AntiphonError: `unknown-name` if not, listing the known ones.
 #[pyfunction]
 pub fn check_fidelity(name: Named<Fidelity>) {
-    drop(name);
+    let Named(_) = name;
 }
 
 /// Names of the fidelities of `simulate`, cheapest first.
