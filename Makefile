@@ -20,7 +20,7 @@ CARGO_TEST := cargo test --workspace --locked
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 RUST_SOURCES := $(shell find crates -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock $(wildcard data/workloads/*.csv)
-ifeq ($(wildcard python/antiphon/_core*.so),)
+ifeq ($(and $(wildcard python/antiphon/_core*.so),$(wildcard python/antiphon/_core.pyi)),)
 MISSING_EXTENSION := missing-extension
 endif
 
@@ -112,7 +112,7 @@ lock: ## remake requirements.txt and requirements-dev.txt from their .in and pyp
 clean: ## remove everything the other targets made
 	cargo clean
 	rm -rf .venv .venv-scalesim out dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f python/antiphon/_core*.so
+	rm -f python/antiphon/_core*.so python/antiphon/_core.pyi
 	find $(wildcard python tests benches scripts examples) -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/python.stamp:
@@ -135,7 +135,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 	@touch $@
 
 # Cargo compiles while pip, which uses one core, fills .venv.
-.venv/extension.stamp: .venv/python.stamp pyproject.toml $(RUST_SOURCES) $(MISSING_EXTENSION)
+.venv/extension.stamp: .venv/python.stamp pyproject.toml scripts/stubs.py $(RUST_SOURCES) $(MISSING_EXTENSION)
 	@cargo build -p antiphon-py --locked & compiling=$$!; $(MAKE) --no-print-directory .venv/requirements.stamp && wait $$compiling
 	PIP_QUIET=1 $(BIN)/python -m maturin develop --locked
 	@touch $@

@@ -1,5 +1,5 @@
-"""Writes what follows from the parameters that the core declares: the tables of docs/parameters.md, the arguments and
-properties in `_core.pyi`, the fields of `antiphon.Router`; and the public names of docs/python.md.
+"""Writes what follows from the parameters that the core declares: the tables of docs/parameters.md, the arguments of
+`antiphon.noc`, the fields of `antiphon.Router`; and the public names of docs/python.md.
 
 Run by `make tables`; a test sees that all is current.
 """
@@ -88,24 +88,6 @@ def held(parameter: Parameter, missing: str) -> str:
     return missing if infinite(parameter) else HELD.get(parameter.kind, "str")
 
 
-def arguments() -> str:
-    """The arguments of `System.with_`."""
-    each = antiphon.System().parameters()
-    return "".join(f"        {one.key}: {given(one)} | None = None,\n" for one in each)
-
-
-def properties() -> str:
-    """The properties of a `System`."""
-    lines = []
-    for each in antiphon.System().parameters():
-        lines += [
-            "    @property",
-            f"    def {each.key}(self) -> {held(each, 'float')}:",
-            f'        """{each.meaning}"""',
-        ]
-    return "\n".join([*lines, ""])
-
-
 def inputs() -> str:
     """The options of commands that the core declares."""
     rows = []
@@ -167,8 +149,6 @@ PARTS = (
     ("docs/parameters.md", "models", models),
     ("docs/parameters.md", "algorithms", algorithms),
     ("docs/parameters.md", "inputs", inputs),
-    ("python/antiphon/_core.pyi", "arguments", arguments),
-    ("python/antiphon/_core.pyi", "properties", properties),
     ("python/antiphon/_options.pyi", "options", options),
     ("python/antiphon/results/network.py", "fields", fields),
 )

@@ -7,6 +7,7 @@ use crate::operations::collective;
 use crate::schedule::Schedule;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::units::{Bytes, clip};
+use antiphon_macros::literal_defaults;
 use antiphon_model::collective::Collective;
 use antiphon_model::fabric;
 use antiphon_model::schedule::{Builder, Dependency, Event, Lane, LaneId, MAX_TRANSFERS, Op, Payload, TransferId};
@@ -47,12 +48,11 @@ enum Call {
     Wait { transfer: TransferId, dependency: Dependency, at_receiver: bool },
 }
 
+#[literal_defaults]
 #[pymethods]
 impl ScheduleBuilder {
     #[new]
-    #[pyo3(signature = (fabric, collective, bytes, name = Text("custom"), *, root = Int::from(0), excluded = Fit(vec![]), conflict_free = false),
-           text_signature = "(fabric, collective, bytes, name='custom', *, root=0, excluded=[], conflict_free=False)")]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (fabric, collective, bytes, name = "custom", *, root = 0, excluded = [], conflict_free = false))]
     fn new(
         py: Python<'_>,
         fabric: FabricLike,
@@ -90,9 +90,7 @@ impl ScheduleBuilder {
     /// number. `chunk_bytes` is the size of a chunk on the wire, if padded; `stride` the steps between chunks; `source`
     /// the rank that starts with the lane (all-gather, all-to-all), `owner` the one that ends with it (reduce-scatter,
     /// all-to-all).
-    #[pyo3(signature = (offset, bytes, chunks = Fit(1), *, chunk_bytes = None, stride = Fit(1), source = Fit(0), owner = Fit(0)),
-           text_signature = "($self, offset, bytes, chunks=1, *, chunk_bytes=None, stride=1, source=0, owner=0)")]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (offset, bytes, chunks = 1, *, chunk_bytes = None, stride = 1, source = 0, owner = 0))]
     fn lane(
         &mut self,
         offset: Fit<u64>,
@@ -115,8 +113,7 @@ impl ScheduleBuilder {
     /// links as numbered in `Fabric.links`, by default a shortest path.
     ///
     /// Raises AntiphonError: `bad-spec` for lanes that cannot be, `too-large` past the limit of transfers.
-    #[pyo3(signature = (from_, to, lane, step, *, lanes = Fit(1), route = None),
-           text_signature = "($self, from_, to, lane, step, *, lanes=1, route=None)")]
+    #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
     fn reduce(
         &mut self,
         from_: Fit<u32>,
@@ -132,8 +129,7 @@ impl ScheduleBuilder {
     /// As `reduce`, but what arrives replaces what rank `to` had.
     ///
     /// Raises AntiphonError: as `reduce`.
-    #[pyo3(signature = (from_, to, lane, step, *, lanes = Fit(1), route = None),
-           text_signature = "($self, from_, to, lane, step, *, lanes=1, route=None)")]
+    #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
     fn copy(
         &mut self,
         from_: Fit<u32>,
@@ -150,8 +146,7 @@ impl ScheduleBuilder {
     /// `k` waits for chunk `k - lag`, with a lag of at most 255.
     ///
     /// Raises AntiphonError: `bad-spec` for a transfer that was not added, and for other events and lags.
-    #[pyo3(signature = (transfer, other, event = Text("applied"), lag = Fit(0)),
-           text_signature = "($self, transfer, other, event='applied', lag=0)")]
+    #[pyo3(signature = (transfer, other, event = "applied", lag = 0))]
     fn start_after(
         &mut self,
         transfer: Fit<TransferId>,
@@ -165,8 +160,7 @@ impl ScheduleBuilder {
     /// As `start_after`, but what has arrived waits at the receiver before it is added or stored.
     ///
     /// Raises AntiphonError: as `start_after`.
-    #[pyo3(signature = (transfer, other, event = Text("applied"), lag = Fit(0)),
-           text_signature = "($self, transfer, other, event='applied', lag=0)")]
+    #[pyo3(signature = (transfer, other, event = "applied", lag = 0))]
     fn apply_after(
         &mut self,
         transfer: Fit<TransferId>,

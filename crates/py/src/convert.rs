@@ -1,6 +1,8 @@
 //! Conversions shared by all wrappers: errors, sizes, times, tables and result records.
 
+use crate::operations::SystemLike;
 use antiphon_base::error::{Code, Error};
+use antiphon_base::parameter::Choice;
 use antiphon_base::units::{self, Bytes, Picos};
 use antiphon_model::collective::{self, Data};
 use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2};
@@ -8,6 +10,7 @@ use pyo3::exceptions::{PyException, PyOverflowError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyString, PyType};
+use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 
@@ -59,6 +62,17 @@ impl Deref for Text<'_> {
 
     fn deref(&self) -> &str {
         self.0
+    }
+}
+
+/// A value given by its name.
+pub struct Named<T>(pub T);
+
+impl<'py, T: Choice> FromPyObject<'_, 'py> for Named<T> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        T::parse(value.extract::<Text<'_>>()?.0).map(Named).map_err(raise)
     }
 }
 
@@ -131,12 +145,6 @@ impl<'py> FromPyObject<'_, 'py> for Int {
     }
 }
 
-impl From<u32> for Int {
-    fn from(value: u32) -> Self {
-        Int(Some(value.into()), String::new())
-    }
-}
-
 impl Int {
     /// The value of the parameter `name`, if it fits.
     pub fn get<T: TryFrom<i128>>(self, name: &str) -> PyResult<T> {
@@ -186,6 +194,28 @@ impl<'py> FromPyObject<'_, 'py> for Number {
             other => other.map(Number),
         }
     }
+}
+
+macro_rules! literals {
+    ($([$($generic:tt)*] $type:ty: $literal:ty => $make:expr;)*) => {$(
+        impl<$($generic)*> From<$literal> for $type {
+            fn from(literal: $literal) -> Self {
+                ($make)(literal)
+            }
+        }
+    )*};
+}
+
+// As defaults, by `literal_defaults`.
+literals! {
+    ['a] Text<'a>: &'a str => Text;
+    [T: Choice] Named<T>: &str => |name| Named(T::parse(name).expect("a default is one of the names"));
+    [] Size: &str => |text| Size(units::parse_bytes(text).expect("a default is a size"));
+    [] SystemLike: &str => |name: &str| SystemLike::Name(name.into());
+    [] Int: u32 => |number: u32| Int(Some(number.into()), String::new());
+    [] Number: f64 => Number;
+    [T: From<u16>] Fit<T>: u16 => |number: u16| Fit(number.into());
+    [T] Fit<Vec<T>>: [T; 0] => |_| Fit(vec![]);
 }
 
 /// Python's hash of a value, by what tells most of its kind apart.
@@ -256,8 +286,18 @@ impl<'py> Table<'py> {
     }
 }
 
+impl<'py> IntoPyObject<'py> for Table<'py> {
+    type Target = PyDict;
+    type Output = Bound<'py, PyDict>;
+    type Error = Infallible;
+
+    fn into_pyobject(self, _: Python<'py>) -> Result<Self::Output, Infallible> {
+        Ok(self.0)
+    }
+}
+
 /// An instance of the dataclass `antiphon.results.<class>` with the given fields.
-pub fn record<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+pub fn instance<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     let module = fields.py().import("antiphon.results")?;
     module.getattr(class)?.call((), Some(fields))
 }
@@ -271,3 +311,11 @@ macro_rules! fields {
     }};
 }
 pub(crate) use fields;
+
+/// An [`instance`] with fields of different types.
+macro_rules! record {
+    ($py:expr, $class:literal, { $($fields:tt)* }) => {
+        crate::convert::instance($class, &crate::convert::fields!($py, { $($fields)* }))
+    };
+}
+pub(crate) use record;

@@ -40,25 +40,14 @@ impl Execution {
     /// Runs it in place on one array a rank, by so many threads. Arrays of uint16 hold numbers of type bfloat16.
     ///
     /// Raises AntiphonError: `bad-size`, `bad-spec` for wrong arrays.
+    #[pyo3(signature = (arrays: "Sequence[_Array]", threads))]
     fn run(&self, py: Python<'_>, arrays: &Bound<'_, PyAny>, threads: usize) -> PyResult<()> {
-        if let Ok(arrays) = arrays.extract() {
-            return self.run_as::<f32, f32>(py, arrays, threads);
+        macro_rules! of_type {
+            ($($array:ty: $number:ty),*) => {
+                $(if let Ok(arrays) = arrays.extract() { return self.run_as::<$array, $number>(py, arrays, threads); })*
+            };
         }
-        if let Ok(arrays) = arrays.extract() {
-            return self.run_as::<f64, f64>(py, arrays, threads);
-        }
-        if let Ok(arrays) = arrays.extract() {
-            return self.run_as::<half::f16, half::f16>(py, arrays, threads);
-        }
-        if let Ok(arrays) = arrays.extract() {
-            return self.run_as::<u16, half::bf16>(py, arrays, threads);
-        }
-        if let Ok(arrays) = arrays.extract() {
-            return self.run_as::<i32, Wrapping<i32>>(py, arrays, threads);
-        }
-        if let Ok(arrays) = arrays.extract() {
-            return self.run_as::<i64, Wrapping<i64>>(py, arrays, threads);
-        }
+        of_type!(f32: f32, f64: f64, half::f16: half::f16, u16: half::bf16, i32: Wrapping<i32>, i64: Wrapping<i64>);
         let what = "arrays must be different writable one-dimensional numpy arrays, all of float32, float64, float16, \
                     uint16 (for bfloat16), int32 or int64";
         Err(raise(Error::new(Code::BadSpec, what)))
@@ -377,7 +366,7 @@ impl Node {
     /// when the rank has reached so many, and with `("done",)`.
     ///
     /// Raises AntiphonError: `stalled` if a link breaks or, once it has begun, nothing happens for `patience_s`.
-    #[pyo3(signature = (schedule, rank, memory, element, patience_s, tell))]
+    #[pyo3(signature = (schedule, rank, memory, element, patience_s, tell: "Callable[..., object]"))]
     #[expect(clippy::too_many_arguments, reason = "by position")]
     fn run(
         &self,

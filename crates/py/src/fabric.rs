@@ -3,11 +3,12 @@
 use crate::convert::{Fit, Table, Text, hash_of, nanos, raise};
 use crate::heartbeat::run;
 use antiphon_base::error::{Code, Error};
+use antiphon_macros::literal_defaults;
 use antiphon_model::fabric;
 use antiphon_model::topology::Topology;
 use antiphon_sim::rails::Expansion;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyTuple, PyType};
 use std::sync::Arc;
 
 /// A directed multigraph of ranks and switches, from a specification such as `mesh:8x8`, `torus:4x4x4`, `dgx1v` or
@@ -60,6 +61,7 @@ impl NodeLike {
     }
 }
 
+#[literal_defaults]
 #[pymethods]
 impl Fabric {
     #[new]
@@ -72,7 +74,7 @@ impl Fabric {
     ///
     /// Raises AntiphonError: `bad-file`, `bad-size`, `bad-spec` or `too-large`, saying where in the text.
     #[classmethod]
-    #[pyo3(signature = (text, name = Text("json")), text_signature = "($cls, text, name='json')")]
+    #[pyo3(signature = (text, name = "json"))]
     fn from_json(class: &Bound<'_, PyType>, text: Text<'_>, name: Text<'_>) -> PyResult<Self> {
         Fabric::read_json(class.py(), name.0, text.0)
     }
@@ -82,7 +84,7 @@ impl Fabric {
     ///
     /// Raises AntiphonError: as `from_json`, saying where in the text.
     #[classmethod]
-    #[pyo3(signature = (text, name = Text("text")), text_signature = "($cls, text, name='text')")]
+    #[pyo3(signature = (text, name = "text"))]
     fn from_text(class: &Bound<'_, PyType>, text: Text<'_>, name: Text<'_>) -> PyResult<Self> {
         let fabric = run(class.py(), || fabric::Fabric::from_text(name.0, text.0))?;
         Ok(Fabric(Arc::new(fabric)))
@@ -103,7 +105,7 @@ impl Fabric {
     ///
     /// Raises AntiphonError: `not-applicable` without networkx, `bad-file`, and as `from_json`.
     #[classmethod]
-    #[pyo3(signature = (path, name = None))]
+    #[pyo3(signature = (path: "str | PathLike[str]", name = None))]
     fn from_graphml(_class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>, name: Option<Text<'_>>) -> PyResult<Self> {
         Fabric::from_graph("from_graphml", path, name)
     }
@@ -215,16 +217,15 @@ impl Fabric {
     /// A dictionary of numpy arrays, one entry a node: `name`, `rank` (-1 for a switch), `coord_0`, `coord_1`, ... (NaN
     /// where a node has fewer coordinates).
     #[getter]
-    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let nodes = &self.0.nodes;
-        let table = Table::new(py)
+        let mut table = Table::new(py)
             .text("name", nodes.iter().map(|node| node.name.clone()))?
-            .column("rank", nodes.iter().map(|node| node.rank.map_or(-1, i64::from)))?
-            .0;
+            .column("rank", nodes.iter().map(|node| node.rank.map_or(-1, i64::from)))?;
         let dimensions = nodes.iter().map(|node| node.coords.len()).max().unwrap_or(0);
         for dimension in 0..dimensions {
             let values = nodes.iter().map(|node| node.coords.get(dimension).copied().unwrap_or(f64::NAN));
-            Table(table.clone()).column(&format!("coord_{dimension}"), values)?;
+            table = table.column(&format!("coord_{dimension}"), values)?;
         }
         Ok(table)
     }
@@ -233,9 +234,9 @@ impl Fabric {
     /// (1e9 bytes per second) and `latency_ns`, both NaN where the system decides, and `speed` as a share of the rate,
     /// 1 if not slowed; `energy_pj_per_bit`, NaN where the system decides, and `length_mm`, NaN where it is not known.
     #[getter]
-    fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn links<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let links = &self.0.links;
-        let table = Table::new(py)
+        Table::new(py)
             .column("from", links.iter().map(|link| i64::from(link.from)))?
             .column("to", links.iter().map(|link| i64::from(link.to)))?
             .text("dimension", links.iter().map(|link| link.dimension.clone()))?
@@ -243,25 +244,23 @@ impl Fabric {
             .column("latency_ns", links.iter().map(|link| link.latency.map_or(f64::NAN, nanos)))?
             .column("speed", links.iter().map(|link| f64::from(link.speed_permille) / 1000.0))?
             .column("energy_pj_per_bit", links.iter().map(|link| link.pj_per_bit().unwrap_or(f64::NAN)))?
-            .column("length_mm", links.iter().map(|link| link.length_mm().unwrap_or(f64::NAN)))?;
-        Ok(table.0)
+            .column("length_mm", links.iter().map(|link| link.length_mm().unwrap_or(f64::NAN)))
     }
 
     /// A dictionary of numpy arrays, one entry a dimension of a product, in the order of its sizes: `shape` (`line`,
     /// `ring`, `clique` or `switch`), `size` in nodes, `rate_gb_per_s` from a node to one neighbour and `latency_ns` to
     /// it (NaN where the system decides). Empty arrays for other fabrics.
     #[getter]
-    fn dimensions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn dimensions<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let dimensions = self.0.product().map_or(&[][..], |product| &product.dimensions);
-        let table = Table::new(py)
+        Table::new(py)
             .text("shape", dimensions.iter().map(|along| along.shape.name().into()))?
             .column("size", dimensions.iter().map(|along| along.size))?
             .column(
                 "rate_gb_per_s",
                 dimensions.iter().map(|along| along.link_rate().map_or(f64::NAN, |rate| rate.as_gb_per_s())),
             )?
-            .column("latency_ns", dimensions.iter().map(|along| along.latency.map_or(f64::NAN, nanos)))?;
-        Ok(table.0)
+            .column("latency_ns", dimensions.iter().map(|along| along.latency.map_or(f64::NAN, nanos)))
     }
 
     /// The configurations of a fabric that can be configured, as JSON with schema `antiphon-configuration/1`; None for
@@ -275,7 +274,7 @@ impl Fabric {
     /// `router`, `port` (`+x`, `-x`, `+y` or `-y`), and what its `output` and `input` attach: `mesh`, a segment such as
     /// `x0 0>3`, or nothing. Empty arrays for other fabrics.
     #[getter]
-    fn ports<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn ports<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         crate::configure::ports(py, &self.0)
     }
 

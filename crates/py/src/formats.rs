@@ -1,11 +1,12 @@
 //! Formats of other tools.
 
-use crate::convert::{Int, Size, Text, fields, raise, record};
+use crate::convert::{Int, Size, Text, raise, record};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::schedule::Schedule;
 use antiphon_base::error::{Code, Error};
 use antiphon_formats::{self as formats_of, FileFormat};
+use antiphon_macros::literal_defaults;
 use antiphon_model::fabric as core_fabric;
 use antiphon_model::schedule as core_schedule;
 use pyo3::prelude::*;
@@ -37,6 +38,7 @@ fn of_text(text: &str) -> PyResult<Option<&'static dyn FileFormat>> {
 ///
 /// Raises AntiphonError: `not-proven` with the first deadlock, race or wrong chunk; `bad-file`, `too-large`.
 #[pyfunction]
+#[pyo3(signature = (text) -> "FileProof")]
 pub fn prove_file<'py>(py: Python<'py>, text: Text<'_>) -> PyResult<Bound<'py, PyAny>> {
     let Some(format) = of_text(text.0)? else {
         return Err(raise(Error::new(Code::BadFile, "it is in no format of another tool")));
@@ -47,22 +49,19 @@ pub fn prove_file<'py>(py: Python<'py>, text: Text<'_>) -> PyResult<Bound<'py, P
         Ok((file, proof))
     })?;
     let collective = file.collective();
-    record(
-        "FileProof",
-        &fields!(py, {
-            format: format.name(),
-            name: file.name(),
-            collective: collective.kind.name(),
-            root: collective.kind.rooted().then_some(collective.root),
-            ranks: file.ranks(),
-            thread_blocks: proof.blocks,
-            steps: proof.steps,
-            messages: proof.messages,
-            fifo_depth: proof.fifo_depth,
-            places: proof.places,
-            consumers: proof.consumers,
-        }),
-    )
+    record!(py, "FileProof", {
+        format: format.name(),
+        name: file.name(),
+        collective: collective.kind.name(),
+        root: collective.kind.rooted().then_some(collective.root),
+        ranks: file.ranks(),
+        thread_blocks: proof.blocks,
+        steps: proof.steps,
+        messages: proof.messages,
+        fifo_depth: proof.fifo_depth,
+        places: proof.places,
+        consumers: proof.consumers,
+    })
 }
 
 /// The `Schedule` of a text: of JSON, or of another tool's format, proven, for `bytes` (the full buffer) with what it calls `i` at
@@ -70,8 +69,9 @@ pub fn prove_file<'py>(py: Python<'py>, text: Text<'_>) -> PyResult<Bound<'py, P
 ///
 /// Raises AntiphonError: `not-proven`, `not-applicable` for a right program that is no schedule, `bad-file`, `bad-spec` for the
 /// placement, `too-large`.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (text, fabric = None, bytes = Size(64 << 20), placement = None), text_signature = "(text, fabric=None, bytes='64MiB', placement=None)")]
+#[pyo3(signature = (text, fabric = None, bytes = "64MiB", placement = None))]
 pub fn load(
     py: Python<'_>,
     text: Text<'_>,
@@ -117,8 +117,9 @@ fn nodes(fabric: &core_fabric::Fabric, ranks: &[u32]) -> Result<Vec<core_fabric:
 ///
 /// Raises AntiphonError: `unknown-name`; `not-applicable` for what the format cannot say; `too-large` with the limit of the
 /// consumer; `not-proven`.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (schedule, format = Text("msccl"), consumer = None), text_signature = "(schedule, format='msccl', consumer=None)")]
+#[pyo3(signature = (schedule, format = "msccl", consumer = None))]
 pub fn export(py: Python<'_>, schedule: &Schedule, format: Text<'_>, consumer: Option<Text<'_>>) -> PyResult<String> {
     let format = formats_of::by_name(format.0).map_err(raise)?;
     let consumer = match consumer {

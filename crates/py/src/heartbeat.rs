@@ -10,6 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+/// What is called with the share done, 0 to 1.
+pub type Progress = Py<PyAny>;
+
 /// How often a run looks for signals and reports progress.
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -29,7 +32,7 @@ pub fn end_with(raised: PyErr) -> ! {
 struct Heartbeat {
     last: Instant,
     share: f64,
-    progress: Option<Py<PyAny>>,
+    progress: Option<Progress>,
     /// What `progress` or a signal handler has raised.
     stopped: Option<PyErr>,
 }
@@ -65,7 +68,7 @@ pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Se
 /// [`run`] for core code that reports the share done; what `progress` or a signal handler raises ends it.
 pub fn run_with_progress<T: Send>(
     py: Python<'_>,
-    progress: Option<Py<PyAny>>,
+    progress: Option<Progress>,
     work: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     let heart = Heartbeat { last: Instant::now(), share: 0.0, progress, stopped: None };
@@ -95,7 +98,7 @@ pub fn run_with_progress<T: Send>(
 /// [`run_with_progress`] for core code that takes a [`Watch`].
 pub fn run_watched<T: Send>(
     py: Python<'_>,
-    progress: Option<Py<PyAny>>,
+    progress: Option<Progress>,
     work: impl FnOnce(Watch) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     run_with_progress(py, progress, |heartbeat| {

@@ -1,5 +1,8 @@
-//! Python bindings: thin wrappers around the other crates. Their comments are what `help` shows; types and more about the
-//! arguments are in `python/antiphon/_core.pyi`.
+//! Python bindings: thin wrappers around the other crates. Their comments are what `help` shows; signatures, comments and
+//! types make `python/antiphon/_core.pyi` (`scripts/stubs.py`). A string in a signature is a type that Rust's does not say.
+
+// Functions have as many arguments as in Python.
+#![allow(clippy::too_many_arguments)]
 
 mod builder;
 mod closed_form;

@@ -1,13 +1,14 @@
 //! The flit-level network under synthetic traffic.
 
-use crate::convert::{Fit, Text, fields, raise, record};
+use crate::convert::{Fit, Text, instance, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
-use crate::heartbeat::run_with_progress;
-use crate::operations::{SystemLike, generic};
+use crate::heartbeat::{Progress, run_with_progress};
+use crate::operations::SystemLike;
 use crate::parameter::{fill, inputs_of, listed, values};
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::{Choice, Listed, Parameter};
+use antiphon_macros::literal_defaults;
 use antiphon_model::system::{RouterModel, System};
 use antiphon_noc::route::RoutingKind;
 use antiphon_noc::synthetic::Experiment;
@@ -36,16 +37,15 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
 ///
 /// Raises AntiphonError: `bad-size`, `bad-spec` or `unknown-name` for parameters, `not-applicable` for traffic or
 /// routing that the fabric cannot have, `too-large`, `stalled` for a deadlock. Ctrl-C raises KeyboardInterrupt.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, traffic, rate, progress = None, energy = false, platform = generic(), jobs = Fit(1), **options),
-       text_signature = "(fabric, traffic, rate, progress=None, energy=False, platform='generic', jobs=1, **options)")]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (fabric, traffic, rate, progress = None, energy = false, platform = "generic", jobs = 1, **options: "Unpack[NocOptions]") -> "NocResult")]
 pub fn noc<'py>(
     py: Python<'py>,
     fabric: &Fabric,
     traffic: Text<'_>,
     rate: FlitRate,
-    progress: Option<Py<PyAny>>,
+    progress: Option<Progress>,
     energy: bool,
     platform: SystemLike,
     jobs: Fit<usize>,
@@ -69,37 +69,31 @@ pub fn noc<'py>(
         energy.then(|| measured.energy(fabric, &platform, experiment.packet_flits)).transpose().map_err(raise)?;
     let spent = spent.map(|spent| energy_record(py, &spent, &platform, None)).transpose()?;
     let latency = &measured.packet_latency_cycles;
-    let latency = record(
-        "Latency",
-        &fields!(py, { mean: latency.mean, half_width: latency.half_width, p50: latency.p50, p99: latency.p99 }),
-    )?;
+    let latency = record!(py, "Latency", { mean: latency.mean, half_width: latency.half_width, p50: latency.p50, p99: latency.p99 })?;
     let router = values(py, &system, RouterModel::network_parameters())?;
-    let router = record("Router", &router)?;
-    record(
-        "NocResult",
-        &fields!(py, {
-            fabric: &fabric.name,
-            traffic: &experiment.traffic,
-            rate: experiment.rate,
-            packet_flits: experiment.packet_flits,
-            router: router,
-            routing: experiment.routing.unwrap_or(RoutingKind::of(fabric)).name(),
-            link_cycles: experiment.link_cycles,
-            latency_cycles: experiment.latency_cycles,
-            seed: experiment.seed,
-            packet_latency_cycles: latency,
-            network_latency_mean_cycles: measured.network_latency_cycles,
-            accepted_flits_per_node_cycle: measured.accepted_flits_per_node_cycle,
-            hops_mean: measured.hops_mean,
-            stable: measured.stable,
-            packets: measured.packets,
-            warm_up_cycles: measured.warm_up_cycles,
-            cycles: measured.cycles,
-            flit_hops: measured.flit_hops,
-            events: measured.events,
-            energy: spent,
-        }),
-    )
+    let router = instance("Router", &router)?;
+    record!(py, "NocResult", {
+        fabric: &fabric.name,
+        traffic: &experiment.traffic,
+        rate: experiment.rate,
+        packet_flits: experiment.packet_flits,
+        router: router,
+        routing: experiment.routing.unwrap_or(RoutingKind::of(fabric)).name(),
+        link_cycles: experiment.link_cycles,
+        latency_cycles: experiment.latency_cycles,
+        seed: experiment.seed,
+        packet_latency_cycles: latency,
+        network_latency_mean_cycles: measured.network_latency_cycles,
+        accepted_flits_per_node_cycle: measured.accepted_flits_per_node_cycle,
+        hops_mean: measured.hops_mean,
+        stable: measured.stable,
+        packets: measured.packets,
+        warm_up_cycles: measured.warm_up_cycles,
+        cycles: measured.cycles,
+        flit_hops: measured.flit_hops,
+        events: measured.events,
+        energy: spent,
+    })
 }
 
 /// A list of `Parameter`: those of the routers of `noc`, with the defaults they have there.
@@ -107,6 +101,7 @@ pub fn noc<'py>(
 /// >>> {each.key: each.default for each in router_parameters()}["vcs"]
 /// '4'
 #[pyfunction]
+#[pyo3(signature = () -> "list[Parameter]")]
 pub fn router_parameters(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let textbook = System { router: RouterModel::textbook(), ..System::default() };
     let fields = RouterModel::network_parameters();

@@ -1,21 +1,21 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
 use crate::convert::{
-    Fit, Int, MAX_NANOS, Matrix, Number, Size, Table, Text, data, fields, nanos, picos, raise, record,
+    Fit, Int, MAX_NANOS, Matrix, Named, Number, Size, Table, Text, data, nanos, picos, raise, record,
 };
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
-use crate::heartbeat::{run, run_watched, run_with_progress};
+use crate::heartbeat::{Progress, run, run_watched, run_with_progress};
 use crate::parameter::listed;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_base::error::{Code, Error};
-use antiphon_base::options::Opt;
 use antiphon_base::parameter::Choice;
 use antiphon_base::units;
 use antiphon_base::watch::Watch;
 use antiphon_bound as bound;
 use antiphon_formats::chrome;
+use antiphon_macros::literal_defaults;
 use antiphon_model::collective::{self, Collective, Kind};
 use antiphon_model::energy::Attojoules;
 use antiphon_model::{fabric, system};
@@ -26,7 +26,7 @@ use antiphon_sim::{Fidelity, Flight, Order, RunOptions, SimulationResult};
 use bound::Certified;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyTuple;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -59,20 +59,14 @@ impl SystemLike {
     }
 }
 
-pub fn generic() -> SystemLike {
-    SystemLike::Name("generic".into())
-}
-
 /// The `Schedule` of an algorithm `name[:key=value,...]` for a collective of `bytes` bytes (the full buffer), or of a
 /// `matrix` of uint64, its chunks cut to suit the packets of `system`. `root` matters to broadcast and reduce. `progress`
-/// is called about ten
-/// times a second with the share done, 0 to 1; what it raises ends the run.
+/// is called about ten times a second with the share done, 0 to 1; what it raises ends the run.
 ///
 /// Raises AntiphonError: `not-applicable` with the reason, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.
+#[literal_defaults]
 #[pyfunction]
-#[allow(clippy::too_many_arguments)]
-#[pyo3(signature = (fabric, algorithm, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), progress = None, matrix = None),
-       text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0, progress=None, matrix=None)")]
+#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = "64MiB", system = "generic", root = 0, progress = None, matrix = None))]
 pub fn build(
     py: Python<'_>,
     fabric: &Fabric,
@@ -81,7 +75,7 @@ pub fn build(
     bytes: Size,
     system: SystemLike,
     root: Int,
-    progress: Option<Py<PyAny>>,
+    progress: Option<Progress>,
     matrix: Option<Matrix>,
 ) -> PyResult<Schedule> {
     let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
@@ -96,10 +90,9 @@ pub fn build(
 /// the schedule; else None. Arguments are those of `build`.
 ///
 /// Raises AntiphonError: `not-applicable`, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, algorithm, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), matrix = None),
-       text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0, matrix=None)")]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = "64MiB", system = "generic", root = 0, matrix = None))]
 pub fn busiest_link_ns(
     py: Python<'_>,
     fabric: &Fabric,
@@ -122,14 +115,14 @@ pub fn busiest_link_ns(
 ///
 /// Raises AntiphonError: `not-proven` with the first counter-example, or for a certificate that claims too much;
 /// `bad-file` or `too-large` for a schedule that is not for this fabric; `unknown-name` for the system.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, schedule, progress = None, system = generic()),
-       text_signature = "(fabric, schedule, progress=None, system='generic')")]
+#[pyo3(signature = (fabric, schedule, progress = None, system = "generic") -> "Proof")]
 pub fn verify<'py>(
     py: Python<'py>,
     fabric: &Fabric,
     schedule: &Schedule,
-    progress: Option<Py<PyAny>>,
+    progress: Option<Progress>,
     system: SystemLike,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system) = (&fabric.0, system.get()?);
@@ -141,27 +134,23 @@ pub fn verify<'py>(
 }
 
 fn proof_record<'py>(py: Python<'py>, proof: &Proof, certified: Option<Certified>) -> PyResult<Bound<'py, PyAny>> {
-    record(
-        "Proof",
-        &fields!(py, {
-            complete: proof.complete,
-            conflict_free: proof.conflict_free,
-            lanes: proof.lanes,
-            transfers: proof.transfers,
-            gaps: &proof.gaps,
-            share_of_optimum: certified.map(|certified| f64::from(certified.share_ppm) / 1e6),
-            certified_ns: certified.map(|certified| nanos(certified.least_ps)),
-        }),
-    )
+    record!(py, "Proof", {
+        complete: proof.complete,
+        conflict_free: proof.conflict_free,
+        lanes: proof.lanes,
+        transfers: proof.transfers,
+        gaps: &proof.gaps,
+        share_of_optimum: certified.map(|certified| f64::from(certified.share_ppm) / 1e6),
+        certified_ns: certified.map(|certified| nanos(certified.least_ps)),
+    })
 }
 
 /// A `Bound`, in ns: no schedule of the collective for all ranks is faster at `fidelity`, or at any if it is None.
 ///
 /// Raises AntiphonError: `unknown-name`, `bad-size`, or `bad-spec` for a root that does not exist.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), matrix = None, fidelity = None),
-       text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0, matrix=None, fidelity=None)")]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (fabric, collective = "all-reduce", bytes = "64MiB", system = "generic", root = 0, matrix = None, fidelity = None) -> "Bound")]
 pub fn lower_bound<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -170,11 +159,11 @@ pub fn lower_bound<'py>(
     system: SystemLike,
     root: Int,
     matrix: Option<Matrix>,
-    fidelity: Option<Text<'_>>,
+    fidelity: Option<Named<Fidelity>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
     let collective = self::collective(collective.0, root, fabric)?;
-    let fidelity = fidelity.map(|name| Fidelity::parse(name.0)).transpose().map_err(raise)?;
+    let fidelity = fidelity.map(|named| named.0);
     let bound = run(py, || bound::lower_bound(fabric, &system, collective, data, fidelity))?;
     bound_record(py, &bound, fidelity)
 }
@@ -185,41 +174,35 @@ pub fn bound_of<'py>(
     fabric: &Fabric,
     schedule: &Schedule,
     system: SystemLike,
-    fidelity: Option<Text<'_>>,
+    fidelity: Option<Named<Fidelity>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
-    let fidelity = fidelity.map(|name| Fidelity::parse(name.0)).transpose().map_err(raise)?;
+    let fidelity = fidelity.map(|named| named.0);
     let bound = run(py, || bound::of_schedule(fabric, &system, schedule, fidelity))?;
     bound_record(py, &bound, fidelity)
 }
 
 fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound, fidelity: Option<Fidelity>) -> PyResult<Bound<'py, PyAny>> {
-    record(
-        "Bound",
-        &fields!(py, {
-            time_ns: nanos(bound.time_ps),
-            binding: bound.binding,
-            volume_ns: nanos(bound.volume_ps),
-            cut_ns: nanos(bound.cut_ps),
-            latency_ns: nanos(bound.latency_ps),
-            strength_ns: bound.strength_ps.map(nanos),
-            prices_ns: bound.prices_ps.map(nanos),
-            limit: limit_record(py, &bound.limit)?,
-            fidelity: fidelity.map(|fidelity| fidelity.name()),
-        }),
-    )
+    record!(py, "Bound", {
+        time_ns: nanos(bound.time_ps),
+        binding: bound.binding,
+        volume_ns: nanos(bound.volume_ps),
+        cut_ns: nanos(bound.cut_ps),
+        latency_ns: nanos(bound.latency_ps),
+        strength_ns: bound.strength_ps.map(nanos),
+        prices_ns: bound.prices_ps.map(nanos),
+        limit: limit_record(py, &bound.limit)?,
+        fidelity: fidelity.map(|fidelity| fidelity.name()),
+    })
 }
 
 fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'py, PyAny>> {
-    record(
-        "Limit",
-        &fields!(py, {
-            text: &limit.text,
-            links: PyTuple::new(py, &limit.links)?,
-            prices: PyTuple::new(py, &limit.prices)?,
-            part_of: PyTuple::new(py, &limit.part_of)?,
-        }),
-    )
+    record!(py, "Limit", {
+        text: &limit.text,
+        links: PyTuple::new(py, &limit.links)?,
+        prices: PyTuple::new(py, &limit.prices)?,
+        part_of: PyTuple::new(py, &limit.part_of)?,
+    })
 }
 
 /// Proves a schedule, then times it on `system`, a preset's name or a `System`, at the fidelity `alpha-beta`, `packet`
@@ -229,17 +212,16 @@ fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'p
 ///
 /// Raises AntiphonError: as `verify`; `unknown-name`, `stalled` with the chain of waits, `too-large`. Ctrl-C raises
 /// KeyboardInterrupt.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = Text("packet"), progress = None, energy = false, trace = None, jobs = Fit(1)),
-       text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None, energy=False, trace=None, jobs=1)")]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (fabric, schedule, system = "generic", fidelity = "packet", progress = None, energy = false, trace: "Callable[[str], object] | None" = None, jobs = 1) -> "SimulationResult")]
 pub fn simulate<'py>(
     py: Python<'py>,
     fabric: &Fabric,
     schedule: &Schedule,
     system: SystemLike,
-    fidelity: Text<'_>,
-    progress: Option<Py<PyAny>>,
+    fidelity: Named<Fidelity>,
+    progress: Option<Progress>,
     energy: bool,
     trace: Option<Py<PyAny>>,
     jobs: Fit<usize>,
@@ -247,7 +229,6 @@ pub fn simulate<'py>(
     let options = RunOptions { energy, cores: jobs.0 };
     let (fabric, given, system) = (&fabric.0, schedule, system.get()?);
     let schedule = &given.0;
-    let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
     let (proven, certified, mut result, least) = run_with_progress(py, progress, |heartbeat| {
         let proven = {
@@ -257,9 +238,9 @@ pub fn simulate<'py>(
         };
         let certified = bound::certified(fabric, &system, schedule)?;
         let flights = [Flight::new(&proven)];
-        let result = fly(fabric, &flights, Order::default(), &system, fidelity, options, heartbeat)?;
+        let result = fly(fabric, &flights, Order::default(), &system, fidelity.0, options, heartbeat)?;
         let least = energy.then(|| -> Result<_, Error> {
-            let time_ps = bound::of_schedule(fabric, &system, schedule, Some(fidelity))?.time_ps;
+            let time_ps = bound::of_schedule(fabric, &system, schedule, Some(fidelity.0))?.time_ps;
             bound::least_energy(fabric, &system, schedule, time_ps)
         });
         Ok((proven, certified, result, least.transpose()?))
@@ -292,23 +273,21 @@ type FlightTuple = (Py<Schedule>, Number, Fit<Vec<usize>>, Fit<u32>);
 /// `lifo` or `priority` (lower numbers first). `trace` as in `simulate`.
 ///
 /// Raises AntiphonError: as `simulate`, naming the flight; `bad-spec` if flights wait for each other.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, flights, system = generic(), fidelity = Text("packet"), order = Text("fifo"), progress = None, energy = false, trace = None),
-       text_signature = "(fabric, flights, system='generic', fidelity='packet', order='fifo', progress=None, energy=False, trace=None)")]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (fabric, flights, system = "generic", fidelity = "packet", order = "fifo", progress = None, energy = false, trace: "Callable[[str], object] | None" = None) -> "SimulationResult")]
 pub fn simulate_flights<'py>(
     py: Python<'py>,
     fabric: &Fabric,
     flights: Vec<FlightTuple>,
     system: SystemLike,
-    fidelity: Text<'_>,
-    order: Text<'_>,
-    progress: Option<Py<PyAny>>,
+    fidelity: Named<Fidelity>,
+    order: Named<Order>,
+    progress: Option<Progress>,
     energy: bool,
     trace: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system) = (&fabric.0, system.get()?);
-    let (fidelity, order) = (Fidelity::parse(fidelity.0).map_err(raise)?, Order::parse(order.0).map_err(raise)?);
     if flights.is_empty() {
         return Err(raise(Error::new(Code::BadSpec, "there is no flight; give at least one")));
     }
@@ -334,7 +313,7 @@ pub fn simulate_flights<'py>(
             prove_flights(fabric, &schedules, Watch::new(&proving))?
         };
         let flying = launches(&flights, &starts, &proven);
-        let result = fly(fabric, &flying, order, &system, fidelity, options, heartbeat)?;
+        let result = fly(fabric, &flying, order.0, &system, fidelity.0, options, heartbeat)?;
         Ok((proven, proof, result))
     })?;
     let flying = launches(&flights, &starts, &proven);
@@ -429,48 +408,40 @@ fn result_record<'py>(
     let utilization = Table::new(py)
         .column("start_ns", windows.map(|window| nanos(window * timeline.window_ps)))?
         .column("utilization", timeline.utilization.iter().copied())?;
-    record(
-        "SimulationResult",
-        &fields!(py, {
-            fidelity: result.fidelity.name(),
-            proof: proof_record(py, proof, certified)?,
-            time_ns: nanos(result.time_ps),
-            first_chunk_ns: nanos(result.first_chunk_ps),
-            last_chunk_ns: nanos(result.last_chunk_ps),
-            link_utilization_mean: result.link_utilization_mean(),
-            packet_hops: result.packet_hops,
-            flit_hops: result.flit_hops,
-            events: result.events,
-            links: links.0,
-            ranks: ranks.0,
-            chunks: chunks.0,
-            flights: flights.0,
-            timeline: utilization.0,
-            energy: energy,
-        }),
-    )
+    record!(py, "SimulationResult", {
+        fidelity: result.fidelity.name(),
+        proof: proof_record(py, proof, certified)?,
+        time_ns: nanos(result.time_ps),
+        first_chunk_ns: nanos(result.first_chunk_ps),
+        last_chunk_ns: nanos(result.last_chunk_ps),
+        link_utilization_mean: result.link_utilization_mean(),
+        packet_hops: result.packet_hops,
+        flit_hops: result.flit_hops,
+        events: result.events,
+        links: links,
+        ranks: ranks,
+        chunks: chunks,
+        flights: flights,
+        timeline: utilization,
+        energy: energy,
+    })
 }
 
 /// A list of `Algorithm`, all of them in the order of the documentation.
 #[pyfunction]
-pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    let list = PyList::empty(py);
-    for info in algorithm::all().into_iter().map(|algorithm| algorithm.info()) {
-        let option = |option: &Opt| listed(py, &option.listed(info.source));
-        let options = info.options.iter().map(option).collect::<PyResult<Vec<_>>>()?;
-        let collectives: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
-        list.append(record(
-            "Algorithm",
-            &fields!(py, {
-                name: info.name,
-                summary: info.summary,
-                options: options,
-                source: info.source,
-                collectives: collectives,
-            }),
-        )?)?;
-    }
-    Ok(list)
+#[pyo3(signature = () -> "list[Algorithm]")]
+pub fn algorithms(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    let algorithm = |info: &algorithm::Info| {
+        let options = info.options.iter().map(|option| listed(py, &option.listed(info.source)));
+        record!(py, "Algorithm", {
+            name: info.name,
+            summary: info.summary,
+            options: options.collect::<PyResult<Vec<_>>>()?,
+            source: info.source,
+            collectives: info.collectives.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
+        })
+    };
+    algorithm::all().into_iter().map(|each| algorithm(each.info())).collect()
 }
 
 /// How the runs of every algorithm are among those of others: "short", "usual" or "large".
@@ -511,8 +482,8 @@ pub fn collective_name(name: Text<'_>) -> PyResult<&'static str> {
 ///
 /// Raises AntiphonError: `unknown-name` if not, listing the known ones.
 #[pyfunction]
-pub fn check_fidelity(name: Text<'_>) -> PyResult<()> {
-    Fidelity::parse(name.0).map(|_| ()).map_err(raise)
+pub fn check_fidelity(name: Named<Fidelity>) {
+    let Named(_) = name;
 }
 
 /// Names of the fidelities of `simulate`, cheapest first.

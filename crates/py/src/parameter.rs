@@ -1,6 +1,6 @@
 //! Parameters that the core declares, as Python sees them.
 
-use crate::convert::{fields, raise, record, text_of};
+use crate::convert::{raise, record, text_of};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::parameter::{Domain, Field, Listed, Parameter, Value};
 use antiphon_base::units::clip;
@@ -87,6 +87,7 @@ type DeclaredInput<'py> = (Bound<'py, PyAny>, bool, &'static str);
 /// What the core takes of a command, `train`, `noc`, `routers` (of `noc`) or `rails`: a `Parameter`, whether it need not be
 /// given, so that its default is in words, and what it changes nothing without, or "".
 #[pyfunction]
+#[pyo3(signature = (command) -> "list[tuple[Parameter, bool, str]]")]
 pub fn inputs<'py>(py: Python<'py>, command: &str) -> PyResult<Vec<DeclaredInput<'py>>> {
     fn all<'py, T: 'static>(
         py: Python<'py>,
@@ -143,20 +144,17 @@ pub fn listed<'py>(py: Python<'py>, listed: &Listed) -> PyResult<Bound<'py, PyAn
     let (least, most) = domain.range().unzip();
     let number = |value: Option<Value>| value.map(|value| to_python(py, value)).transpose();
     let choices: Vec<String> = domain.choices().iter().map(Value::to_string).collect();
-    record(
-        "Parameter",
-        &fields!(py, {
-            key: key,
-            kind: domain.kind(),
-            values: domain.to_string(),
-            unit: domain.unit(),
-            least: number(least)?,
-            most: number(most)?,
-            choices: choices,
-            default: default,
-            meaning: meaning,
-            source: source,
-            json: json,
-        }),
-    )
+    record!(py, "Parameter", {
+        key: key,
+        kind: domain.kind(),
+        values: domain.to_string(),
+        unit: domain.unit(),
+        least: number(least)?,
+        most: number(most)?,
+        choices: choices,
+        default: default,
+        meaning: meaning,
+        source: source,
+        json: json,
+    })
 }

@@ -1,6 +1,6 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Size, Table, Text, fields, nanos, raise, record};
+use crate::convert::{Int, Size, Table, Text, nanos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run;
@@ -9,6 +9,7 @@ use crate::parameter::{fill, inputs_of};
 use crate::schedule::Schedule;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
+use antiphon_macros::literal_defaults;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
 use antiphon_model::system::{Endpoint, System};
@@ -22,10 +23,6 @@ use antiphon_sim::rails::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-
-fn ideal() -> SystemLike {
-    SystemLike::Name("ideal".into())
-}
 
 /// Windows of time in which activity is counted.
 const WINDOWS: usize = 200;
@@ -54,10 +51,9 @@ fn task(topology: &str, bytes: Size, collective: &str, scheduler: &str, request:
 ///
 /// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size`, `not-applicable`, `too-large`, or `stalled` with the
 /// NPUs that wait for each other.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (topology, bytes, collective, scheduler, enforced = true, endpoint = Text("system"), energy = false, platform = ideal(), **options),
-       text_signature = "(topology, bytes, collective, scheduler, enforced=True, endpoint='system', energy=False, platform='ideal', **options)")]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (topology, bytes, collective, scheduler, enforced = true, endpoint = "system", energy = false, platform = "ideal", **options: "Unpack[RailsOptions]") -> "RailsRun")]
 pub fn rails<'py>(
     py: Python<'py>,
     topology: Text<'_>,
@@ -130,38 +126,35 @@ pub fn rails<'py>(
         .column("start_ns", spans.iter().map(|(_, span)| nanos(span.start_ps)))?
         .column("finish_ns", spans.iter().map(|(_, span)| nanos(span.finish_ps)))?;
     let orders: Vec<(Vec<u64>, Vec<u64>)> = plan.orders.iter().map(|order| paths(kind, order)).collect();
-    record(
-        "RailsRun",
-        &fields!(py, {
-            topology: &topology.name,
-            npus: topology.npus(),
-            collective: kind.name(),
-            bytes: plan.bytes,
-            scheduler: policy.name(),
-            intra: queue.name(),
-            chunks: plan.orders.len(),
-            endpoint: task.endpoint.spec(),
-            time_ns: nanos(timed.time_ps),
-            jittered_time_ns: jittered.map(nanos),
-            utilization: timed.mean_utilization(topology),
-            utilization_bound: bound,
-            dimensions: table.0,
-            orders: orders,
-            proof: proof,
-            timeline: timeline.0,
-            stages: stages.0,
-            energy: spent,
-        }),
-    )
+    record!(py, "RailsRun", {
+        topology: &topology.name,
+        npus: topology.npus(),
+        collective: kind.name(),
+        bytes: plan.bytes,
+        scheduler: policy.name(),
+        intra: queue.name(),
+        chunks: plan.orders.len(),
+        endpoint: task.endpoint.spec(),
+        time_ns: nanos(timed.time_ps),
+        jittered_time_ns: jittered.map(nanos),
+        utilization: timed.mean_utilization(topology),
+        utilization_bound: bound,
+        dimensions: table,
+        orders: orders,
+        proof: proof,
+        timeline: timeline,
+        stages: stages,
+        energy: spent,
+    })
 }
 
 /// The plan of `rails` as messages: the `Fabric` with every NPU and switch, and a `Schedule` on it. A chunk goes
 /// through the steps of a stage in `slices`.
 ///
 /// Raises AntiphonError: as `rails`; `too-large` past the limits of fabrics and schedules.
+#[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (topology, bytes, collective, scheduler, slices = Int::from(1), **options),
-       text_signature = "(topology, bytes, collective, scheduler, slices=1, **options)")]
+#[pyo3(signature = (topology, bytes, collective, scheduler, slices = 1, **options: "Unpack[RailsOptions]"))]
 pub fn rails_messages(
     py: Python<'_>,
     topology: Text<'_>,
@@ -222,6 +215,7 @@ pub fn rails_queues() -> Vec<&'static str> {
 ///
 /// Raises AntiphonError: `bad-spec`, `bad-size` or `unknown-name`.
 #[pyfunction]
+#[pyo3(signature = (topology) -> "RailsAdvice")]
 pub fn advise_rails<'py>(py: Python<'py>, topology: Text<'_>) -> PyResult<Bound<'py, PyAny>> {
     let topology = Topology::parse(topology.0).map_err(raise)?;
     let advice = core_advise::advise(&topology);
@@ -237,15 +231,12 @@ pub fn advise_rails<'py>(py: Python<'py>, topology: Text<'_>) -> PyResult<Bound<
         .column("far", advice.pairs.iter().map(|pair| pair.far as u64 + 1))?
         .column("ratio", advice.pairs.iter().map(|pair| pair.ratio))?
         .text("provision", advice.pairs.iter().map(|pair| pair.provision.name().into()))?;
-    record(
-        "RailsAdvice",
-        &fields!(py, {
-            topology: &topology.name,
-            npus: topology.npus(),
-            utilization_bound: advice.utilization_bound,
-            baseline_utilization: advice.baseline_utilization,
-            dimensions: table.0,
-            pairs: pairs.0,
-        }),
-    )
+    record!(py, "RailsAdvice", {
+        topology: &topology.name,
+        npus: topology.npus(),
+        utilization_bound: advice.utilization_bound,
+        baseline_utilization: advice.baseline_utilization,
+        dimensions: table,
+        pairs: pairs,
+    })
 }

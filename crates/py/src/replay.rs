@@ -1,18 +1,18 @@
 //! Execution traces: what every rank computes and exchanges.
 
-use crate::convert::{Int, Table, Text, fields, nanos, raise};
+use crate::convert::{Int, Named, Table, Text, fields, nanos, raise};
 use crate::fabric::Fabric;
-use crate::heartbeat::{run, run_with_progress};
+use crate::heartbeat::{Progress, run, run_with_progress};
 use crate::operations::prove_parts;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_base::error::{Code, Error};
-use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_formats::chakra;
 use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph};
 use antiphon_jobs::replay::{self, ExchangeTimes, RankTimes};
 use antiphon_jobs::transport::OnFabric;
+use antiphon_macros::literal_defaults;
 use antiphon_model::system::Processor;
 use antiphon_proof::Proven;
 use antiphon_sim::{Fidelity, Order};
@@ -32,6 +32,7 @@ pub struct ExecutionTrace {
     pub untimed: u64,
 }
 
+#[literal_defaults]
 #[pymethods]
 impl ExecutionTrace {
     /// The traces of ranks 0, 1, ... in files. `compute` is a roofline that times nodes that say their operations only,
@@ -45,7 +46,7 @@ impl ExecutionTrace {
         paths: Vec<String>,
         compute: Option<Text<'_>>,
         groups: Option<Text<'_>>,
-        progress: Option<Py<PyAny>>,
+        progress: Option<Progress>,
     ) -> PyResult<Self> {
         let roofline = match compute.map(|compute| Processor::parse(&compute)).transpose().map_err(raise)? {
             Some(Processor::Roofline(roofline)) => Some(roofline),
@@ -93,7 +94,7 @@ impl ExecutionTrace {
     /// of the full buffer, the number of its `group`, `from` and `to` of a message (else -1), and `moves`, whether it
     /// needs the network.
     #[getter]
-    fn exchanges<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn exchanges<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let graph = &self.graph;
         let all = || graph.exchanges.iter();
         let ends = |of: fn(u32, u32) -> u32| {
@@ -103,15 +104,14 @@ impl ExecutionTrace {
             };
             all().map(end)
         };
-        let table = Table::new(py)
+        Table::new(py)
             .text("name", all().map(|exchange| graph.names[exchange.name as usize].clone()))?
             .text("kind", all().map(|exchange| exchange.kind.name().into()))?
             .column("bytes", all().map(|exchange| exchange.bytes))?
             .column("group", all().map(|exchange| exchange.group))?
             .column("from", ends(|from, _| from))?
             .column("to", ends(|_, to| to))?
-            .column("moves", all().map(|exchange| graph.moves(exchange)))?;
-        Ok(table.0)
+            .column("moves", all().map(|exchange| graph.moves(exchange)))
     }
 
     /// The Chakra trace of a rank as bytes.
@@ -136,26 +136,23 @@ impl ExecutionTrace {
     /// share done, 0 to 1.
     ///
     /// Raises AntiphonError: as `simulate_flights`; `stalled` if ranks wait for each other.
-    #[pyo3(signature = (fabric, schedules, system, fidelity = Text("packet"), order = Text("priority"), progress = None),
-           text_signature = "($self, fabric, schedules, system, fidelity='packet', order='priority', progress=None)")]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", order = "priority", progress = None) -> "dict[str, Any]")]
     fn run<'py>(
         &self,
         py: Python<'py>,
         fabric: &Fabric,
         schedules: Vec<Option<Py<Schedule>>>,
         system: Py<System>,
-        fidelity: Text<'_>,
-        order: Text<'_>,
-        progress: Option<Py<PyAny>>,
+        fidelity: Named<Fidelity>,
+        order: Named<Order>,
+        progress: Option<Progress>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (order, fidelity) = (Order::parse(order.0).map_err(raise)?, Fidelity::parse(fidelity.0).map_err(raise)?);
         let count = self.graph.exchanges.len();
         if schedules.len() != count {
             let what = format!("schedules has {}; the trace has {count} exchanges", schedules.len());
             return Err(raise(Error::new(Code::BadSpec, what)));
         }
-        let on = OnFabric { fabric: &fabric.0, system: &system.get().0, fidelity, order };
+        let on = OnFabric { fabric: &fabric.0, system: &system.get().0, fidelity: fidelity.0, order: order.0 };
         let times = run_with_progress(py, progress, |heartbeat| {
             let proven = prove_parts(&fabric.0, schedules.iter().flatten())?;
             let of = |schedule: &Py<Schedule>| &proven[&schedule.as_ptr()];
@@ -174,7 +171,7 @@ impl ExecutionTrace {
             .column("ready_ns", of(|one| one.ready_ps))?
             .column("start_ns", of(|one| one.start_ps))?
             .column("finish_ns", of(|one| one.finish_ps))?;
-        Ok(fields!(py, { time_ns: nanos(times.time_ps), ranks: ranks.0, exchanges: exchanges.0 }))
+        Ok(fields!(py, { time_ns: nanos(times.time_ps), ranks: ranks, exchanges: exchanges }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Fit, Table, Text, fields, hash_of, nanos, raise, record};
+use crate::convert::{Fit, Named, Table, Text, hash_of, nanos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_watched};
@@ -8,14 +8,15 @@ use crate::operations;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::watch::Watch;
 use antiphon_bound as bound;
+use antiphon_macros::literal_defaults;
 use antiphon_model::fabric;
 use antiphon_model::schedule::{self, Event, Instruction, Op, Program};
 use antiphon_proof::{Proof, Proven};
 use antiphon_run::{Execution, Threads, execute};
-use antiphon_sim as simulate;
+use antiphon_sim::{self as simulate, Fidelity};
 use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::PyType;
 use std::ops::Add;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -83,6 +84,7 @@ impl Schedule {
     }
 }
 
+#[literal_defaults]
 #[pymethods]
 impl Schedule {
     /// The schedule of JSON text (schema in docs/schedule.md), its numbers checked against `fabric` if there is one,
@@ -106,25 +108,24 @@ impl Schedule {
     /// Table of the regions of the buffer that stream in chunks: `offset`, `bytes` and `chunk_bytes` in bytes,
     /// `chunks`, `stride` in steps, `source` and `owner` as ranks.
     #[getter]
-    fn lanes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn lanes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let lanes = || self.0.lanes.iter();
-        let table = Table::new(py)
+        Table::new(py)
             .column("offset", lanes().map(|lane| lane.offset))?
             .column("bytes", lanes().map(|lane| lane.bytes))?
             .column("chunks", lanes().map(|lane| lane.chunks))?
             .column("chunk_bytes", lanes().map(|lane| lane.chunk_bytes))?
             .column("stride", lanes().map(|lane| lane.stride))?
             .column("source", lanes().map(|lane| lane.source))?
-            .column("owner", lanes().map(|lane| lane.owner))?;
-        Ok(table.0)
+            .column("owner", lanes().map(|lane| lane.owner))
     }
 
     /// Table of the transfers: ranks `from` and `to`, `reduces` (else it copies), number of `lanes` and `chunks`,
     /// `message_bytes` of one chunk on the wire, `phase`, `step` and `hops`.
     #[getter]
-    fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let transfers = || self.0.transfers.iter();
-        let table = Table::new(py)
+        Table::new(py)
             .column("from", transfers().map(|transfer| transfer.from))?
             .column("to", transfers().map(|transfer| transfer.to))?
             .column("reduces", transfers().map(|transfer| transfer.op == Op::Reduce))?
@@ -133,55 +134,51 @@ impl Schedule {
             .column("message_bytes", transfers().map(|transfer| self.0.message_bytes(transfer)))?
             .column("phase", transfers().map(|transfer| transfer.phase))?
             .column("step", transfers().map(|transfer| transfer.step))?
-            .column("hops", transfers().map(|transfer| transfer.route.len() as u64))?;
-        Ok(table.0)
+            .column("hops", transfers().map(|transfer| transfer.route.len() as u64))
     }
 
     /// Table with an entry for each lane of each transfer: `transfer` and `lane`.
     #[getter]
-    fn payloads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn payloads<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let rows = || (0u32..).zip(&self.0.transfers).flat_map(|(id, t)| t.lanes().map(move |lane| (id, lane as u32)));
-        let table =
-            Table::new(py).column("transfer", rows().map(|row| row.0))?.column("lane", rows().map(|row| row.1))?;
-        Ok(table.0)
+        Table::new(py).column("transfer", rows().map(|row| row.0))?.column("lane", rows().map(|row| row.1))
     }
 
     /// Table with an entry for each link on the route of each transfer: `transfer`, `hop` from 0, `link` as numbered in
     /// `Fabric.links`.
     #[getter]
-    fn routes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn routes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let hops =
             || (0u32..).zip(&self.0.transfers).flat_map(|(id, t)| (0u32..).zip(&t.route).map(move |hop| (id, hop)));
-        let table = Table::new(py)
+        Table::new(py)
             .column("transfer", hops().map(|(id, _)| id))?
             .column("hop", hops().map(|(_, (hop, _))| hop))?
-            .column("link", hops().map(|(_, (_, &link))| link))?;
-        Ok(table.0)
+            .column("link", hops().map(|(_, (_, &link))| link))
     }
 
     /// Table with an entry for each thing that a transfer waits for: `transfer`; `after`, the other transfer; `sent`,
     /// whether that must have left its sender rather than be applied; `lag` in chunks; `at_receiver`, whether the
     /// receiver is the one to wait.
     #[getter]
-    fn dependencies<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn dependencies<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let rows = || {
             (0u32..).zip(&self.0.transfers).flat_map(|(id, transfer)| {
                 let starts = transfer.start_after.iter().map(move |&other| (id, other, false));
                 starts.chain(transfer.apply_after.iter().map(move |&other| (id, other, true)))
             })
         };
-        let table = Table::new(py)
+        Table::new(py)
             .column("transfer", rows().map(|row| row.0))?
             .column("after", rows().map(|row| row.1.transfer()))?
             .column("sent", rows().map(|row| row.1.event() == Event::Sent))?
             .column("lag", rows().map(|row| row.1.lag()))?
-            .column("at_receiver", rows().map(|row| row.2))?;
-        Ok(table.0)
+            .column("at_receiver", rows().map(|row| row.2))
     }
 
     /// A `Stats`: steps of the phases, heights of trees, messages, bytes on each link.
     ///
     /// Raises AntiphonError: `bad-file` or `too-large` for a schedule that is not for this fabric.
+    #[pyo3(signature = (fabric) -> "Stats")]
     fn stats<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
         let (schedule, fabric) = (&self.0, &fabric.0);
         let stats = run(py, || schedule.check(fabric).map(|()| schedule.stats(fabric)))?;
@@ -190,25 +187,22 @@ impl Schedule {
             .column("copy_height", stats.copy_heights.into_iter().map(i64::from))?;
         let links = Table::new(py).column("bytes", stats.link_bytes.into_iter())?;
         let phases: Vec<(String, u64)> = stats.phases.into_iter().map(|phase| (phase.name, phase.steps)).collect();
-        record(
-            "Stats",
-            &fields!(py, {
-                phases: phases,
-                steps: stats.steps,
-                transfers: stats.transfers,
-                messages: stats.messages,
-                used_links_percent: stats.used_links_percent,
-                lanes: lanes.0,
-                links: links.0,
-            }),
-        )
+        record!(py, "Stats", {
+            phases: phases,
+            steps: stats.steps,
+            transfers: stats.transfers,
+            messages: stats.messages,
+            used_links_percent: stats.used_links_percent,
+            lanes: lanes.0,
+            links: links.0,
+        })
     }
 
     /// Time in ns for which its busiest link is at work on a system: no run is shorter.
     /// `system` is a preset's name or a `System`. O(hops of all transfers).
     ///
     /// Raises AntiphonError: `unknown-name` for the system, and as `stats`.
-    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
+    #[pyo3(signature = (fabric, system = "generic"))]
     fn busiest_link_ns(&self, py: Python<'_>, fabric: &Fabric, system: operations::SystemLike) -> PyResult<f64> {
         let (schedule, fabric, system) = (&self.0, &fabric.0, system.get()?);
         let time = run(py, || schedule.check(fabric).map(|()| bound::busiest_ps(fabric, &system, schedule)))?;
@@ -231,7 +225,7 @@ impl Schedule {
     /// reports progress. `system` is a preset's name or a `System`.
     ///
     /// Raises AntiphonError: `not-proven` with a counter-example, and as `stats`.
-    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
+    #[pyo3(signature = (fabric, system = "generic") -> "Proof")]
     fn verify<'py>(
         &self,
         py: Python<'py>,
@@ -255,7 +249,7 @@ impl Schedule {
     /// name or a `System`.
     ///
     /// Raises AntiphonError: `unknown-name` for the system, and as `stats`.
-    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
+    #[pyo3(signature = (fabric, system = "generic") -> "Energy")]
     fn dynamic_energy<'py>(
         &self,
         py: Python<'py>,
@@ -272,13 +266,13 @@ impl Schedule {
     /// placed where it places them, at `fidelity`, or at any if it is None. `system` is a preset's name or a `System`.
     ///
     /// Raises AntiphonError: `unknown-name`, `bad-file` if no rank takes part, and as `stats`.
-    #[pyo3(signature = (fabric, system = operations::generic(), fidelity = None), text_signature = "($self, fabric, system='generic', fidelity=None)")]
+    #[pyo3(signature = (fabric, system = "generic", fidelity = None) -> "Bound")]
     fn lower_bound<'py>(
         &self,
         py: Python<'py>,
         fabric: &Fabric,
         system: operations::SystemLike,
-        fidelity: Option<Text<'_>>,
+        fidelity: Option<Named<Fidelity>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         operations::bound_of(py, fabric, self, system, fidelity)
     }
@@ -288,7 +282,7 @@ impl Schedule {
     /// `after_barrier`, and `waits`, how many dependencies it has.
     ///
     /// Raises AntiphonError: `bad-file` or `too-large` for a schedule out of range.
-    fn program<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn program<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let program = run(py, || self.0.check_alone().map(|()| Program::new(&self.0)))?;
         let mut rows = vec![];
         for (rank, of_rank) in (0u32..).zip(&program.ranks) {
@@ -299,7 +293,7 @@ impl Schedule {
             }
         }
         let transfer = |row: &(u32, u32, u32, &Instruction)| &self.0.transfers[row.3.transfer as usize];
-        let table = Table::new(py)
+        Table::new(py)
             .column("rank", rows.iter().map(|row| row.0))?
             .column("stream", rows.iter().map(|row| row.1))?
             .column("peer", rows.iter().map(|row| row.2))?
@@ -308,8 +302,7 @@ impl Schedule {
             .column("phase", rows.iter().map(|row| transfer(row).phase))?
             .column("step", rows.iter().map(|row| transfer(row).step))?
             .column("after_barrier", rows.iter().map(|row| row.3.barrier.is_some()))?
-            .column("waits", rows.iter().map(|row| row.3.waits.len() as u64))?;
-        Ok(table.0)
+            .column("waits", rows.iter().map(|row| row.3.waits.len() as u64))
     }
 
     /// Runs the schedule on data and returns the arrays that the ranks end with. `buffers` has one array a rank, of
@@ -318,7 +311,7 @@ impl Schedule {
     /// some pause. A test of the proof; `antiphon.execute` is faster.
     ///
     /// Raises AntiphonError: `bad-spec` or `bad-size` for wrong buffers, `not-proven` for a deadlock, `too-large`.
-    #[pyo3(signature = (buffers, seed = None, *, threads = false))]
+    #[pyo3(signature = (buffers: "Sequence[_Array]", seed = None, *, threads = false) -> "list[_Array]")]
     fn execute<'py>(
         &self,
         buffers: &Bound<'py, PyAny>,
@@ -327,18 +320,12 @@ impl Schedule {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let seed = seed.map(|seed| seed.0);
         let how = if threads { How::Threads(seed.unwrap_or(0)) } else { How::Alone(seed) };
-        if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<i32>(buffers.py(), arrays, how);
+        macro_rules! of_type {
+            ($($number:ty),*) => {
+                $(if let Ok(arrays) = buffers.extract() { return self.execute_as::<$number>(buffers.py(), arrays, how); })*
+            };
         }
-        if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<i64>(buffers.py(), arrays, how);
-        }
-        if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<f32>(buffers.py(), arrays, how);
-        }
-        if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<f64>(buffers.py(), arrays, how);
-        }
+        of_type!(i32, i64, f32, f64);
         let what = "buffers must be one-dimensional numpy arrays, all of int32, int64, float32 or float64";
         Err(raise(Error::new(Code::BadSpec, what)))
     }

@@ -4,6 +4,7 @@ use crate::convert::{Text, hash_of, nanos, raise};
 use crate::fabric::Fabric;
 use crate::parameter::{extract, listed, to_python};
 use antiphon_base::error::{Code, Error};
+use antiphon_macros::literal_defaults;
 use antiphon_model::system;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType};
@@ -20,10 +21,11 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType};
 #[derive(Clone, PartialEq)]
 pub struct System(pub system::System);
 
+#[literal_defaults]
 #[pymethods]
 impl System {
     #[new]
-    #[pyo3(signature = (name = Text("generic")), text_signature = "(name='generic')")]
+    #[pyo3(signature = (name = "generic"))]
     fn new(name: Text<'_>) -> PyResult<Self> {
         system::System::preset(name.0).map(System).map_err(raise)
     }
@@ -62,6 +64,7 @@ impl System {
     }
 
     /// A list of `Parameter`, one for every parameter; its default is the value that this system has.
+    #[pyo3(signature = () -> "list[Parameter]")]
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         system::System::parameters().map(|field| listed(py, &field.listed(&self.0))).collect()
     }
@@ -137,6 +140,7 @@ pub fn add_properties(py: Python<'_>) -> PyResult<()> {
 /// another with a paper's parameters have a fourth item, what they stand for, and no list of their own.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
+#[pyo3(signature = () -> "list[tuple[str, str, list[Parameter], str]]")]
 pub fn endpoints(py: Python<'_>) -> PyResult<Vec<(&'static str, &'static str, Vec<Bound<'_, PyAny>>, &'static str)>> {
     let model = |(model, summary): &(system::Endpoint, &'static str)| {
         let options = model.options().iter().map(|option| listed(py, option)).collect::<PyResult<_>>()?;

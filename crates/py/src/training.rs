@@ -1,21 +1,21 @@
 //! Workloads, compute models and iterations of training.
 
-use crate::convert::{Int, MAX_NANOS, Number, Table, Text, fields, hash_of, nanos, picos, raise, record};
+use crate::convert::{Int, MAX_NANOS, Named, Number, Table, Text, hash_of, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
-use crate::heartbeat::{run, run_with_progress};
+use crate::heartbeat::{Progress, run, run_with_progress};
 use crate::operations::{SystemLike, prove_parts};
 use crate::parameter::{fill, inputs_of, listed, values};
 use crate::replay::ExecutionTrace;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_base::error::{Code, Error};
-use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_jobs::graph::OperationKind;
 use antiphon_jobs::timeline::OperationTimes;
 use antiphon_jobs::training::{self, Cost, DATA, GradientQueue, IterationRequest, Label, PlannedIteration};
 use antiphon_jobs::transport::{Carriage, OnFabric, OnRails, Serial, divided_groups};
+use antiphon_macros::literal_defaults;
 use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::{self, Pass};
@@ -118,6 +118,7 @@ type Model<'py> = (&'static str, &'static str, Vec<Bound<'py, PyAny>>);
 
 /// The compute models as triples (name, meaning, list of `Parameter`).
 #[pyfunction]
+#[pyo3(signature = () -> "list[tuple[str, str, list[Parameter]]]")]
 pub fn compute_models(py: Python<'_>) -> PyResult<Vec<Model<'_>>> {
     let model = |(model, summary): &(Processor, &'static str)| {
         let options = model.options().iter().map(|option| listed(py, option)).collect::<PyResult<_>>()?;
@@ -138,7 +139,7 @@ pub fn default_batch(compute: Text<'_>) -> PyResult<u64> {
 ///
 /// Raises AntiphonError: `unknown-name`, `bad-spec` or `bad-size`.
 #[pyfunction]
-#[pyo3(signature = (**options))]
+#[pyo3(signature = (**options: "Unpack[TrainOptions]"))]
 pub fn settled<'py>(py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyDict>> {
     let mut request = IterationRequest::default();
     fill("train", &mut request, inputs_of(IterationRequest::INPUTS), options)?;
@@ -164,11 +165,11 @@ pub struct TrainingPlan {
     endpoint: Endpoint,
 }
 
+#[literal_defaults]
 #[pymethods]
 impl TrainingPlan {
     #[new]
-    #[pyo3(signature = (workload, compute, batch, endpoint = Text("system"), **options),
-           text_signature = "(workload, compute, batch, endpoint='system', **options)")]
+    #[pyo3(signature = (workload, compute, batch, endpoint = "system", **options: "Unpack[TrainOptions]"))]
     fn new(
         py: Python<'_>,
         workload: &Workload,
@@ -201,15 +202,14 @@ impl TrainingPlan {
     /// A dictionary of numpy arrays, one entry a layer: `layer` (its name), `forward_ns`, `input_gradient_ns`,
     /// `weight_gradient_ns` and `gradient_bytes`.
     #[getter]
-    fn layers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn layers<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let column = |pass: Pass| self.planned.costs.iter().map(move |cost| nanos(cost.times[pass]));
-        let table = Table::new(py)
+        Table::new(py)
             .text("layer", self.planned.workload.layers.iter().map(|layer| layer.name.clone()))?
             .column("forward_ns", column(Pass::Forward))?
             .column("input_gradient_ns", column(Pass::InputGradient))?
             .column("weight_gradient_ns", column(Pass::WeightGradient))?
-            .column("gradient_bytes", self.planned.costs.iter().map(Cost::gradient_bytes))?;
-        Ok(table.0)
+            .column("gradient_bytes", self.planned.costs.iter().map(Cost::gradient_bytes))
     }
 
     /// For each exchange, how many of its first bytes the layers of the next forward pass wait for, ascending; empty
@@ -225,7 +225,7 @@ impl TrainingPlan {
     ///
     /// Raises AntiphonError: `bad-size` for times, `not-applicable` for a missing table, `too-large` for one that lacks
     /// chunks.
-    #[pyo3(signature = (times_ns, chunks = vec![]), text_signature = "($self, times_ns, chunks=())")]
+    #[pyo3(signature = (times_ns, chunks = []) -> "Iteration")]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -252,27 +252,23 @@ impl TrainingPlan {
     /// where several meet: `priority`, `fifo` or `lifo`. `progress` is called with the share done, 0 to 1.
     ///
     /// Raises AntiphonError: as `simulate`; `too-large` where parts are waited for and chunks are too many.
-    #[pyo3(signature = (fabric, schedules, system, fidelity = Text("packet"), progress = None, order = Text("priority")),
-           text_signature = "($self, fabric, schedules, system, fidelity='packet', progress=None, order='priority')")]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", progress = None, order = "priority") -> "Iteration")]
     fn run_shared<'py>(
         &self,
         py: Python<'py>,
         fabric: &Fabric,
         schedules: Vec<Vec<Py<Schedule>>>,
         system: Py<System>,
-        fidelity: Text<'_>,
-        progress: Option<Py<PyAny>>,
-        order: Text<'_>,
+        fidelity: Named<Fidelity>,
+        progress: Option<Progress>,
+        order: Named<Order>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let order = Order::parse(order.0).map_err(raise)?;
         let count = self.planned.graph.jobs.exchanges.len();
         if schedules.len() != count {
             let text = format!("schedules has {}; the iteration has {count} exchanges", schedules.len());
             return Err(raise(Error::new(Code::BadSpec, text)));
         }
-        let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
-        let on = OnFabric { fabric: &fabric.0, system: &system.get().0, fidelity, order };
+        let on = OnFabric { fabric: &fabric.0, system: &system.get().0, fidelity: fidelity.0, order: order.0 };
         let iteration = run_with_progress(py, progress, |heartbeat| {
             let proven = prove_parts(&fabric.0, schedules.iter().flatten())?;
             let of = |schedule: &Py<Schedule>| &proven[&schedule.as_ptr()];
@@ -303,31 +299,28 @@ impl TrainingPlan {
     /// static power, and watts of that, both by the energies of `platform`, if there is one.
     ///
     /// Raises AntiphonError: as `rails`; `not-applicable` if the model cannot be divided over the first dimensions.
-    #[pyo3(signature = (topology, scheduler = Text("search"), intra = None, chunks = None, offload = false, order = Text("priority"), platform = None),
-           text_signature = "($self, topology, scheduler='search', intra=None, chunks=None, offload=False, order='priority', platform=None)")]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = None, offload = false, order = "priority", platform = None) -> "tuple[Iteration, list[Energy], float]")]
     fn run_on_rails<'py>(
         &self,
         py: Python<'py>,
         topology: Text<'_>,
-        scheduler: Text<'_>,
-        intra: Option<Text<'_>>,
+        scheduler: Named<rails::Policy>,
+        intra: Option<Named<QueuePolicy>>,
         chunks: Option<Int>,
         offload: bool,
-        order: Text<'_>,
+        order: Named<Order>,
         platform: Option<SystemLike>,
     ) -> PyResult<(Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>, f64)> {
         let platform = platform.map(SystemLike::get).transpose()?;
         let topology = Topology::parse(topology.0).map_err(raise)?;
-        let known = rails::Policy::parse(scheduler.0).map_err(raise)?;
-        let given = intra.map(|intra| QueuePolicy::parse(&intra)).transpose().map_err(raise)?;
+        let (known, given) = (scheduler.0, intra.map(|intra| intra.0));
         let usual = if self.endpoint == Endpoint::System { known.queue() } else { QueuePolicy::Oldest };
         let how = Carriage {
             chunks: chunks.map(|chunks| chunks.get("chunks")).transpose()?,
             queue: given.unwrap_or(usual),
             offload,
             endpoint: self.endpoint,
-            order: Order::parse(order.0).map_err(raise)?,
+            order: order.0,
         };
         let (iteration, activity, energies) = run(py, || {
             let groups = divided_groups(&topology, self.request.model_parallel.into())?;
@@ -393,25 +386,22 @@ impl TrainingPlan {
             network = network.column(&format!("dim{}", number + 1), shares.iter().copied())?;
         }
         let mean = |time: Picos| nanos(time) / f64::from(self.request.unroll);
-        record(
-            "Iteration",
-            &fields!(py, {
-                count: self.request.unroll,
-                time_ns: mean(iteration.time_ps),
-                forward_ns: mean(iteration.forward_ps),
-                backward_ns: mean(iteration.backward_ps),
-                aggregation_ns: mean(iteration.aggregation_ps),
-                communication_ns: mean(iteration.communication_ps),
-                exposed_communication_ns: mean(iteration.exposed_ps()),
-                exposed_model_ns: mean(iteration.exposed_model_ps),
-                exposed_data_ns: mean(iteration.exposed_data_ps()),
-                turnaround_ns: mean(iteration.turnaround_ps),
-                bubbles_ns: mean(iteration.bubbles_ps),
-                exchanges: self.exchange_table(py, iteration)?.0,
-                computations: self.computation_table(py, iteration)?.0,
-                network: network.0,
-            }),
-        )
+        record!(py, "Iteration", {
+            count: self.request.unroll,
+            time_ns: mean(iteration.time_ps),
+            forward_ns: mean(iteration.forward_ps),
+            backward_ns: mean(iteration.backward_ps),
+            aggregation_ns: mean(iteration.aggregation_ps),
+            communication_ns: mean(iteration.communication_ps),
+            exposed_communication_ns: mean(iteration.exposed_ps()),
+            exposed_model_ns: mean(iteration.exposed_model_ps),
+            exposed_data_ns: mean(iteration.exposed_data_ps()),
+            turnaround_ns: mean(iteration.turnaround_ps),
+            bubbles_ns: mean(iteration.bubbles_ps),
+            exchanges: self.exchange_table(py, iteration)?,
+            computations: self.computation_table(py, iteration)?,
+            network: network,
+        })
     }
 }
 
