@@ -10,14 +10,12 @@ from antiphon.cli.group import main
 from antiphon.cli.options import JOBS, completing, renamed
 from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
-from antiphon.repro.terminal import print_reproduction
+from antiphon.papers import PAPERS
 from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.lists import print_list
 
 
 def _targets() -> list[str]:
-    from antiphon.papers import PAPERS
-
     return [target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{f.name}" for f in paper.figures))]
 
 
@@ -34,16 +32,16 @@ def reproduce_command(
 ) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
-    PAPER is a name (known: tto, themis, ccube, ace, aries), or a name and a figure, such as tto/fig8. A second call
-    goes on where the first one ended.
+    PAPER is a name (known: PAPERS), or a name and a figure, such as tto/fig8. A second call goes on where the first
+    one ended.
 
     Examples:
         antiphon reproduce tto --list
         antiphon reproduce tto/fig14 --store out
         antiphon reproduce themis/fig5 --quick --store out --format csv
     """
-    from antiphon.papers import PAPERS, reproduce
-    from antiphon.repro.reproduction import choose
+    from antiphon.repro.reproduction import choose, reproduce
+    from antiphon.repro.terminal import print_reproduction
 
     chosen, wanted = choose(PAPERS, paper, figures)
     if listed:
@@ -59,3 +57,6 @@ def reproduce_command(
     document = done.to_dict()
     rows = [{"figure": figure["name"], **row} for figure in document["figures"] for row in figure["rows"]]
     tell("reproduce", document, output, partial(print_reproduction, done), rows)
+
+
+reproduce_command.help = (reproduce_command.help or "").replace("PAPERS", ", ".join(PAPERS))

@@ -1,27 +1,12 @@
-"""Rows with verdicts, and how ``figures.toml`` makes them of a table.
-
-Each of a figure's ``rows`` says which number of which entries is held against what:
-
-* ``at``, ``by``: of which entries; of those that are alike on these axes, group after group.
-* ``column``, ``unit``. With ``statistic``, one number of each group; with ``over``, a series, not of the column itself
-  but of how many times that of the series it is.
-* ``key``: what the paper's text calls the number; without one, entries have what the artifact has in ``known``, or
-  what the paper has in ``stated``.
-* ``group``, ``what``: the row in words. ``source``, ``reference``, ``tolerance``, ``note``, ``input``: as of ``Row``,
-  but the reference is a column, and the note a key of the texts.
-* ``rows``: several of each group, which have what is said here in common. ``whole``: only if all cases were run.
-
-Texts may name whatever is said here or found for the entry, the first of its group: ``{series}``, ``{bytes:size}``.
-"""
+"""Rows with verdicts: numbers of ours beside published ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon.repro.data import PLAIN, Data, Series, Spec
-from antiphon.repro.table import Entry, Table, words
+from antiphon.repro.data import PLAIN, Data, Series
 
 
 @dataclass(frozen=True)
@@ -115,64 +100,51 @@ def by_group(rows: Sequence[Row]) -> list[Summary]:
     return [summarize(name, of) for name, of in groups.items()]
 
 
-def made_rows(data: Data, figure: str, table: Table) -> list[Row]:
-    """All rows that ``figures.toml`` has of the table of a figure."""
-    return [row for spec in data.figures[figure].get("rows", ()) for row in _rows(data, figure, table, table, spec)]
+def row(
+    data: Data,
+    figure: str,
+    entry: Mapping[str, Any],
+    unit: str,
+    ours: float,
+    group: str | None = None,
+    what: str | None = None,
+    key: str | None = None,
+    *,
+    paper: float | None = None,
+    artifact: float | None = None,
+    tolerance: float | None = None,
+    note: str | None = None,
+    source: str | None = None,
+    reference: float | None = None,
+    is_input: bool = False,
+) -> Row:
+    """A number of an entry beside the published one.
 
-
-def _rows(data: Data, figure: str, table: Table, part: Table, spec: Spec) -> Iterator[Row]:
-    if spec.get("whole") and not table.whole:
-        return
-    inner = {name: value for name, value in spec.items() if name not in ("at", "by", "rows")}
-    for of in part.where(spec.get("at", "")).split(spec.get("by", "")):
-        if "rows" in spec:
-            for each in spec["rows"]:
-                yield from _rows(data, figure, table, of, inner | each)
-        elif "statistic" in spec:
-            column, over = spec["column"], spec.get("over")
-            values = table.where(series=over).over(column, of) if over else of.values(column)
-            name = spec["statistic"]
-            reference = getattr(of.values(spec["reference"]), name) if "reference" in spec else None
-            yield row(data, figure, of[0], inner, getattr(values, name), reference)
-        else:
-            for entry in of:
-                reference = entry[spec["reference"]] if "reference" in spec else None
-                yield row(data, figure, entry, inner, entry[spec["column"]], reference)
-
-
-def row(data: Data, figure: str, entry: Entry, spec: Spec, ours: float, reference: float | None = None) -> Row:
-    """A number of an entry beside the published one."""
-
-    def said(what: str, usually: str = "") -> str:
-        return words(spec.get(what, usually), spec | entry)
-
+    The entry has the row's ``group``, its ``series``, and ``what`` it is of, unless they are said, and may have the
+    ``source`` and a ``note``. Published is what the paper's text states by a ``key``, what is said as of the ``paper``
+    or the ``artifact``, or else what the entry has as ``known``. What nothing is said of has the tolerance and the note
+    of the series; what the text states has those of ``stated.csv``, or the tolerance of the paper.
+    """
     series = entry.get("series")
-    usual, by_key = series if isinstance(series, Series) else PLAIN, "key" in spec
-    paper = entry[said("stated")] if "stated" in spec else None
-    stated = data.stated.get(figure, {}).get(said("key"))
-    group, what = said("group", "{series}"), said("what", "{what}")
-    tolerance, note = data.tolerance if by_key else usual.tolerance, entry.get("note", usual.note)
-    source = said("source") if "source" in spec else entry.get("source", "")
-    if stated:
-        tolerance = tolerance if stated.tolerance is None else stated.tolerance
-        note, source = stated.note or note, stated.source
+    usual = series if isinstance(series, Series) else PLAIN
+    group, what = str(series) if group is None else group, entry["what"] if what is None else what
+    found, said = usual.tolerance if key is None else data.tolerance, entry.get("note", usual.note)
+    source = entry.get("source", "") if source is None else source
+    if key is None and paper is None and artifact is None:
+        artifact = entry.get("known")
+    if stated := data.stated.get(figure, {}).get(key or ""):
+        paper, source, said = stated.value, stated.source, stated.note or said
+        found = found if stated.tolerance is None else stated.tolerance
     return Row(
         group,
         what,
-        said("unit"),
+        unit,
         ours,
-        stated.value if stated else paper,
-        None if by_key or "stated" in spec else entry.get(said("known", "known")),
-        spec.get("tolerance", tolerance),
-        data.texts.get(spec["note"], "") if "note" in spec else note,
+        paper,
+        artifact,
+        found if tolerance is None else tolerance,
+        said if note is None else note,
         data.reference.get((figure, f"{group}: {what}"), reference),
         source,
-        spec.get("input", False),
+        is_input,
     )
-
-
-def stated_row(
-    data: Data, figure: str, group: str, what: str, unit: str, ours: float, key: str = "", **spec: Any
-) -> Row:
-    """A number of no entry beside what the paper's text states; more as ``figures.toml`` would have it."""
-    return row(data, figure, {}, {"group": group, "what": what, "unit": unit, "key": key} | spec, ours)

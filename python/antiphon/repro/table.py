@@ -56,18 +56,14 @@ def is_one_of(value: object, wanted: Iterable[object]) -> bool:
     return not names.isdisjoint(wanted)
 
 
-def meets(entry: Entry, conditions: str, *, known: bool = False) -> bool:
-    """Whether an entry is meant by a text such as ``side=8|9; bytes>=4194304``, or by a column that only this paper's
-    series have, ``series.kind=model``; the empty text means all. ``known``: what the entry has not is no hindrance.
+def meets(entry: Entry, conditions: str) -> bool:
+    """Whether an entry is meant by a text such as ``side=8|9; bytes>=4194304``; the empty text means all.
 
     >>> meets({"side": 9, "bytes": 100}, "side=8|9; bytes<=64"), meets({"side": 9}, "")
     (False, True)
     """
     for name, how, text in conditions_of(conditions):
-        axis, _, more = name.partition(".")
-        if known and axis not in entry:
-            continue
-        value = entry[axis].more[more] if more else entry[axis]
+        value = entry[name]
         if how in ("=", "!="):
             met = is_one_of(value, text.split("|")) == (how == "=")
         else:
@@ -78,21 +74,14 @@ def meets(entry: Entry, conditions: str, *, known: bool = False) -> bool:
 
 
 class Words(Formatter):
-    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{bytes:kB}`` the same as papers
-    write it, where 64 MB are 64 MiB, ``{side:squared}`` a square,
-    ``{topology:split}`` a name in two lines; ``{holds:yes|no}`` says whether something is so."""
+    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{holds:yes|no}`` says
+    whether something is so."""
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         """One of the numbers as text."""
-        own: dict[str, Callable[[Any], str]] = {
-            "size": format_bytes,
-            "kB": lambda size: re.sub("(.)iB", r" \1B", format_bytes(size)).replace("K", "k"),
-            "squared": lambda side: str(side**2),
-            "split": lambda name: name.replace("-", "-\n", 1),
-        }
         if "|" in format_spec:
             return format_spec.split("|")[not value]
-        return own[format_spec](value) if format_spec in own else super().format_field(value, format_spec)
+        return format_bytes(value) if format_spec == "size" else super().format_field(value, format_spec)
 
 
 def words(text: str, entry: Entry) -> str:
@@ -156,12 +145,7 @@ class Values(list[tuple[str, float]]):
 
 
 class Table(list[Entry]):
-    """Entries in the order in which they are shown; ``what`` is the case of each in words.
-
-    ``whole`` is whether it has all cases of its figure, of which means are taken.
-    """
-
-    whole = False
+    """Entries in the order in which they are shown; ``what`` is the case of each in words."""
 
     def where(self, conditions: str = "", /, **axes: object) -> Table:
         """Those with a value on every axis, or one of a tuple, list or range of values."""
@@ -196,12 +180,12 @@ class Table(list[Entry]):
         """The entries of every value on an axis."""
         return self.grouped(operator.itemgetter(axis)).items()
 
-    def split(self, axes: str) -> list[Table]:
-        """The entries of every combination of values on some axes, ``series, model``; all together without one."""
+    def split(self, *axes: str) -> list[Table]:
+        """The entries of every combination of values on some axes."""
         parts = [self]
-        for axis in filter(None, axes.split(", ")):
+        for axis in axes:
             parts = [of for part in parts for _, of in part.by(axis)]
-        return [part for part in parts if part]
+        return parts
 
     def values(self, column: str) -> Values:
         """Of all entries."""

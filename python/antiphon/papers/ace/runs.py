@@ -13,8 +13,8 @@ import numpy as np
 
 import antiphon
 from antiphon._core import Workload
+from antiphon.repro import rows
 from antiphon.repro.data import Data, Series
-from antiphon.repro.rows import stated_row
 from antiphon.studies import Heartbeat, Job, Record
 
 DATA = Data("ace", tolerance=0.05)
@@ -27,7 +27,7 @@ NO_OVERLAP, COMM_OPT, COMP_OPT, ACE, IDEAL = SYSTEMS = DATA.named(
 )
 """Table VI."""
 MODELS = RESNET, GNMT, DLRM = DATA.named("ResNet-50", "GNMT", "DLRM")
-row = partial(stated_row, DATA)
+row = partial(rows.row, DATA)
 
 
 @dataclass(frozen=True)

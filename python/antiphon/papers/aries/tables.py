@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import antiphon
 from antiphon import Fabric
-from antiphon.papers.aries.designs import DATA, GRADIENT_BYTES, PORTS, PROCESSOR, SYSTEM
-from antiphon.repro.figure import Figure, Shown
+from antiphon.papers.aries.designs import DATA, GRADIENT_BYTES, PORTS, PROCESSOR, SYSTEM, row
+from antiphon.repro.figure import Outcome, Steps
 from antiphon.repro.rows import Row
 from antiphon.repro.table import Entry, Table
 
@@ -46,7 +47,7 @@ def _counted(case: Entry) -> Entry:
         links = _links(side)
     steps, across = int(stats.lanes["reduce_height"].max()), _across(side)
     counted = {"links": links, "share": share, "steps": steps, "across": across, "most": min(links / side**2, PORTS)}
-    return {"what": f"{side}x{side}", "counted": counted}
+    return case | {"what": f"{side}x{side}", "counted": counted}
 
 
 def _links(side: int) -> int:
@@ -64,9 +65,12 @@ def _across(side: int) -> int:
     return int(antiphon.build(row, "direct", bytes=SIZE, system=SYSTEM).transfers["hops"].max())
 
 
-def _table1(table: Table) -> Shown:
+def table1(_quick: bool) -> Steps:
+    """Algorithms on a torus."""
+    yield []
+    table = Table(map(_counted, DATA.table("table1")))
     notes = {"share": "last", "steps": "height", "across": "diameter"}
-    rows = []
+    rows: list[Row] = []
     for e in table:
         for column, (text, unit) in COUNTS.items():
             if not e[column]:
@@ -76,7 +80,7 @@ def _table1(table: Table) -> Shown:
             note = DATA.texts["concentrated"] if "concentrated" in e["algorithm"] else note
             tolerance = ABOUT if column == "most" else 0.0
             rows.append(Row(e["algorithm"], f"{e['what']}: {text}", unit, ours, paper, tolerance=tolerance, note=note))
-    return rows, table
+    return Outcome(table, rows)
 
 
 # --- Eq. 1 ----------------------------------------------------------------------------------------
@@ -88,14 +92,22 @@ def fewer_hops(side: int, level: int) -> float:
     return (side if width <= side else side**2) / width - 1
 
 
-def _on_the_mesh(case: Entry) -> Entry:
-    """Hops of the edges of a level, of those that take fewest."""
-    side, level = case["side"], case["level"]
-    fabric = Fabric(f"mesh:{side}x{side}")
-    edges = antiphon.build(fabric, "dbtree", bytes=SIZE, system=SYSTEM).transfers
-    span = abs(edges["from"].astype(int) - edges["to"].astype(int))
-    hops = int(edges["hops"][span == side**2 >> level].min())
-    return {"hops": hops, "stated": 1 + fewer_hops(side, level)}
+def eq1(_quick: bool) -> Steps:
+    """Hops that bypasses save: those of the edges of a level on the mesh, of those that take fewest."""
+    yield []
+    table = Table()
+    rows: list[Row] = []
+    for side in (4, 8):
+        fabric = Fabric(f"mesh:{side}x{side}")
+        edges = antiphon.build(fabric, "dbtree", bytes=SIZE, system=SYSTEM).transfers
+        span = abs(edges["from"].astype(int) - edges["to"].astype(int))
+        for level in range(1, side.bit_length() * 2 - 1):
+            hops = int(edges["hops"][span == side**2 >> level].min())
+            e = {"side": side, "level": level, "what": f"level {level}", "hops": hops}
+            table.append(e)
+            paper = 1 + fewer_hops(side, level)
+            rows.append(row("eq1", e, "hops", hops, f"{side}x{side}", paper=paper, tolerance=0.0))
+    return Outcome(table, rows)
 
 
 # --- Table II and section V-D -----------------------------------------------------------------------
@@ -103,20 +115,23 @@ def _on_the_mesh(case: Entry) -> Entry:
 OURS = {**PROCESSOR, "gradient_bits": 8 * GRADIENT_BYTES}
 
 
-def _parameter(case: Entry) -> Entry:
-    name = case["parameter"]
-    ours: Any = OURS[name] if name in OURS else getattr(SYSTEM, name)
-    return {"ours": float(ours), "stated": float(case["value"])}
+def table2(_quick: bool) -> Steps:
+    """Parameters."""
+    yield []
+    table = Table(DATA.table("table2"))
+    rows: list[Row] = []
+    for e in table:
+        name = e["parameter"]
+        ours: Any = OURS[name] if name in OURS else getattr(SYSTEM, name)
+        rows.append(row("table2", e, e["unit"], float(ours), "Table II", paper=float(e["value"]), is_input=True))
+    return Outcome(table, rows)
 
 
-def _areas(_case: Entry) -> Entry:
+def area(_quick: bool) -> Steps:
+    """Of 64 routers."""
+    yield []
     mesh, aries = (antiphon.area(fabric).total_mm2 for fabric in ("mesh:8x8", "aries:8x8"))
-    return {"routers": mesh, "muxes": aries - mesh}
-
-
-FIGURES = (
-    Figure(DATA, "table1", _counted, show=_table1),
-    Figure(DATA, "eq1", _on_the_mesh),
-    Figure(DATA, "table2", _parameter),
-    Figure(DATA, "area", _areas),
-)
+    e, of = {"what": "8x8", "routers": mesh, "muxes": aries - mesh}, partial(row, "area", {}, "mm²", group="64 routers")
+    adds = "what ARIES adds"
+    rows = [of(mesh, what="all", key="routers"), of(aries - mesh, what=adds, key="ARIES adds", is_input=True)]
+    return Outcome(Table([e]), rows)
