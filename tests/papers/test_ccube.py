@@ -11,7 +11,6 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS
-from antiphon.papers.ccube.allreduce import calls, scale_jobs
 from antiphon.papers.ccube.systems import (
     C1,
     C2,
@@ -28,9 +27,11 @@ from antiphon.papers.ccube.systems import (
     TREE,
     B,
     allreduce,
+    calls,
     chunk_by_eq_4,
     chunk_of,
     cost,
+    scale_jobs,
 )
 from antiphon.papers.ccube.training import BEHIND
 from antiphon.repro.claims import judge_all

@@ -17,9 +17,9 @@ from antiphon.studies import Job, Point, Record
 def viii_b(quick: bool) -> Steps:
     """Rings, each beside the smallest."""
     sides = (2, 3) if quick else (2, 3, 5)
-    runs = yield [[Point(f"ring:{each}", "ring", 1024) for each in (side, 2)] for side in sides]
-    more = [own["time_ns"] - least["time_ns"] for own, least in runs]
-    return Outcome(Table({"more": each} for each in more), [])
+    runs = yield [(side, [Point(f"ring:{each}", "ring", 1024) for each in (side, 2)]) for side in sides]
+    table = Table({"side": side, "more": own["time_ns"] - least["time_ns"]} for side, (own, least) in runs)
+    return Outcome(table, [])
 
 
 def test_a_figure_says_its_runs_and_gets_their_records_by_case() -> None:

@@ -42,7 +42,7 @@ def test_the_whole_of_a_small_paper(tmp_path: Path) -> None:
 def test_what_cannot_be_run_or_written_is_said(tmp_path: Path) -> None:
 
     def fig8(_quick: bool) -> Steps:
-        yield [[Point("mesh:3x3", "ring-bi", 1 << 20)]]
+        yield [(None, [Point("mesh:3x3", "ring-bi", 1 << 20)])]
         return Outcome(Table(), [])
 
     paper = Paper(TTO.data, [fig8])

@@ -13,8 +13,8 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
   of statistics of the numbers or of ``aside`` ones with each other or with numbers, of which ``~`` is within 5 %,
   ``or`` others. Of other forms, what must be so as well.
-* ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``, or whether conditions are met,
-  ``{holds:yes|no}``; a comment that names what is ``{lost}``, or the points or cases, is left out if nothing is.
+* ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``, or whether what suffices is so,
+  ``{suffices}``: yes or no; a comment that names what is ``{lost}``, or the points or cases, is left out if nothing is.
 * ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
   differ from the claim's own; several are divided by `` & ``.
 """
@@ -27,7 +27,7 @@ from string import Formatter
 from typing import Any, Literal
 
 from antiphon.repro.data import Data
-from antiphon.repro.table import CLOSE, COMPARED, Table, Values, close, conditions_of, words
+from antiphon.repro.table import CLOSE, COMPARED, Table, Values, close, conditions_of
 
 POINTS = 1.5
 """Points of a percentage within which a mean holds."""
@@ -90,7 +90,7 @@ def numbers(cells: Cells, tables: Tables) -> dict[str, Values]:
     table, column = tables[cells["figure"].split("|")[0]].where(cells["at"]), cells["column"] or "time"
     how, point = cells["how"], cells["point"]
     if point and not cells["along"]:
-        table = Table(entry | {"what": words(point, entry)} for entry in table)
+        table = Table(entry | {"what": point.format_map(entry)} for entry in table)
     wanted = [name for name in cells["ours"].split("|") if name]
     if cells["over"]:
         others = cells["over"].split("|")
@@ -192,6 +192,7 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
         other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))
         held[name] = merged(numbers(other, tables), other)
     held |= {column: held.meets(column) for column in ("holds", "partly")}
+    held["suffices"] = "yes" if held["partly"] else "no"
     result = FORMS[cells["form"]][1](held)
     if cells["holds"] and cells["form"] != "conditions" and not held["holds"]:
         result = "does not hold"
@@ -208,9 +209,9 @@ def judge(cells: Cells, checks: Mapping[str, Check], tables: Tables) -> Claim:
         shown = "at all {count} points"
     if "{lost" in comment and not names["lost"]:
         comment = ""
-    comment = (names.get("prefix", "") + words(comment, names)).strip()
+    comment = (names.get("prefix", "") + comment.format_map(names)).strip()
     texts = (cells["where"], cells["claim"], cells["paper"], cells["artifact"])
-    return Claim(*texts, words(shown, names), result, comment)
+    return Claim(*texts, shown.format_map(names), result, comment)
 
 
 def judge_all(data: Data, checks: Mapping[str, Check], tables: Tables) -> list[Claim]:

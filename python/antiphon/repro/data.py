@@ -85,9 +85,8 @@ class Data:
 
     def find(self, tables: str, **columns: object) -> dict[str, str] | None:
         """The row of one of some tables, ``one|other``, in which columns have these values; None if there is none."""
-        values = tuple(map(str, columns.values()))
-        found = (_found(self.paper, table, tuple(columns)).get(values) for table in tables.split("|"))
-        return next(filter(None, found), None)
+        rows = (row for table in tables.split("|") for row in _rows(self.paper, table))
+        return next((row for row in rows if all(row[name] == str(value) for name, value in columns.items())), None)
 
     def named(self, *names: str) -> list[Series]:
         """Some of the series."""
@@ -130,9 +129,3 @@ class Data:
 def _rows(paper: str, name: str) -> Iterable[dict[str, str]]:
     text = (files(f"antiphon.papers.{paper}") / f"{name}.csv").read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))
-
-
-@cache
-def _found(paper: str, table: str, columns: tuple[str, ...]) -> Mapping[tuple[str, ...], dict[str, str]]:
-    """The rows of a table by what some columns have."""
-    return {tuple(row[column] for column in columns): row for row in _rows(paper, table)}

@@ -24,8 +24,8 @@ class Outcome:
     columns: int = 1
 
 
-Steps = Generator[Sequence[Sequence[Job]], Sequence[Sequence[Record]], Outcome]
-"""Of a figure: it yields the runs of every case, gets their records in the same order, and returns what it found."""
+Steps = Generator[Sequence[tuple[Any, Sequence[Job]]], Sequence[tuple[Any, Sequence[Record]]], Outcome]
+"""Of a figure: it yields every case with its runs, gets every case with their records, and returns what it found."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Figure:
 
     def points(self, quick: bool) -> list[Job]:
         """All runs, each once."""
-        return list(dict.fromkeys(job for jobs in next(self.steps(quick)) for job in jobs))
+        return list(dict.fromkeys(job for _, jobs in next(self.steps(quick)) for job in jobs))
 
     def evaluate(self, results: Mapping[Job, Record], quick: bool) -> Outcome:
         """What it finds by its runs."""
         steps = self.steps(quick)
-        records = [[results[job] for job in jobs] for jobs in next(steps)]
+        records = [(case, [results[job] for job in jobs]) for case, jobs in next(steps)]
         try:
             steps.send(records)
         except StopIteration as end:

@@ -7,10 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, product
 from statistics import fmean, geometric_mean
-from string import Formatter
 from typing import Any
 
-from antiphon._core import format_bytes
 from antiphon.errors import AntiphonError
 from antiphon.repro.data import Series
 
@@ -71,26 +69,6 @@ def meets(entry: Entry, conditions: str) -> bool:
         if not met:
             return False
     return True
-
-
-class Words(Formatter):
-    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{holds:yes|no}`` says
-    whether something is so."""
-
-    def format_field(self, value: Any, format_spec: str) -> Any:
-        """One of the numbers as text."""
-        if "|" in format_spec:
-            return format_spec.split("|")[not value]
-        return format_bytes(value) if format_spec == "size" else super().format_field(value, format_spec)
-
-
-def words(text: str, entry: Entry) -> str:
-    """A text with the numbers that it names.
-
-    >>> words("{side}x{side}, {bytes:size}", {"side": 8, "bytes": 1 << 20})
-    '8x8, 1MiB'
-    """
-    return Words().vformat(text, (), entry)
 
 
 def grid(**axes: Iterable[Any]) -> list[Entry]:
@@ -209,6 +187,6 @@ class Table(list[Entry]):
         found = Values()
         for key, entries in rising.grouped(lambda entry: tuple(entry[axis] for axis in others)).items():
             for less, more in pairwise(entries):
-                name = words(point, more | {"before": less[along]}) if point else " on ".join(map(str, key))
+                name = point.format_map(more | {"before": less[along]}) if point else " on ".join(map(str, key))
                 found.append((name, HOW[how](more[column], less[column])))
         return found

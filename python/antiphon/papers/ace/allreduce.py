@@ -14,7 +14,7 @@ from antiphon.repro.charts import line_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Outcome, Steps
 from antiphon.repro.rows import Row
-from antiphon.repro.table import Table, grid
+from antiphon.repro.table import Entry, Table, grid
 
 BASELINE = DATA.series["Baseline"]
 SM_GB, MEMORY_GB, SMS = 79.68, 900, 80
@@ -29,8 +29,6 @@ def npu(memory: float = MEMORY_GB, sms: int = SMS) -> str:
     return f"npu:memory_gb_per_s={memory:g},sms={sms}"
 
 
-# --- Fig. 4 -------------------------------------------------------------------------------------
-
 V100S = "ring8@1200/700ns"
 """Eight, 150 GB/s each; NCCL's rings."""
 
@@ -44,17 +42,13 @@ def fig4(_quick: bool) -> Steps:
         ("both, 16 MB, in DLRM", 16, npu(470.8, 24), 6.2),
     ]
     runs = yield [
-        [AllReduce(V100S, endpoint, megabytes * 1_000_000) for endpoint in (npu(), left)]
-        for _, megabytes, left, _ in cases
+        ({"what": what, "measured": measured}, [AllReduce(V100S, each, size * 1_000_000) for each in (npu(), left)])
+        for what, size, left, measured in cases
     ]
-    table = Table()
-    for (what, _, _, measured), (alone, beside) in zip(cases, runs, strict=True):
-        table.append({"what": what, "measured": measured, "slower": beside["time_ns"] / alone["time_ns"]})
+    table = Table(case | {"slower": beside["time_ns"] / alone["time_ns"]} for case, (alone, beside) in runs)
     of = partial(row, "fig4", unit="×", group="Baseline beside computation", note=DATA.texts["contention"])
     return Outcome(table, [of(e, ours=e["slower"], reference=e["measured"]) for e in table])
 
-
-# --- section VI-A -------------------------------------------------------------------------------
 
 LOSSLESS = "ring4@3200/72.289ns,ring4@400/401.606ns,ring4@400/401.606ns"
 """4x4x4 with links of 100 % of their rate."""
@@ -78,11 +72,13 @@ def most(npus: int, efficiency: float = 0.94) -> float:
 def vi_a(_quick: bool) -> Steps:
     """Bytes sent and read."""
     runs = yield [
-        [all_reduce(npus, "ideal"), AllReduce(LOSSLESS, "ideal"), all_reduce(npus, npu(SLOW_GB))] for npus in SHAPES
+        (npus, [all_reduce(npus, "ideal"), AllReduce(LOSSLESS, "ideal"), all_reduce(npus, npu(SLOW_GB))])
+        for npus in SHAPES
     ]
     table = Table()
     rows: list[Row] = []
-    for (npus, shape), (ideal, lossless, slow) in zip(SHAPES.items(), runs, strict=True):
+    for npus, (ideal, lossless, slow) in runs:
+        shape = SHAPES[npus]
         e = {"npus": npus, "what": shape, "sent": ideal["sent"], "most": ideal["gb_per_s"]}
         table.append(e)
         spec = "Bytes sent for each of the buffer", None, f"{shape}: bytes sent"
@@ -98,8 +94,6 @@ def vi_a(_quick: bool) -> Steps:
             ]
     return Outcome(table, rows + further)
 
-
-# --- Fig. 5 -------------------------------------------------------------------------------------
 
 OF_FIG_5 = (16, 64)
 ENDPOINTS = {BASELINE: "npu:memory_gb_per_s={memory},sms=80", ACE: "ace:memory_gb_per_s={memory}", IDEAL: "ideal"}
@@ -118,10 +112,12 @@ def fig5(quick: bool) -> Steps:
     """Memory bandwidth for communication."""
     memory = (50, 200, 350, 500) if quick else range(25, 626, 25)
     cases = grid(series=(BASELINE, ACE, IDEAL), npus=OF_FIG_5, memory=memory)
-    runs = yield [[all_reduce(case["npus"], ENDPOINTS[case["series"]].format(memory=case["memory"]))] for case in cases]
+    runs = yield [
+        (case, [all_reduce(case["npus"], ENDPOINTS[case["series"]].format(memory=case["memory"]))]) for case in cases
+    ]
     table = Table(
         case | {"what": f"{case['npus']} NPUs, {case['memory']} GB/s", "rate": done["gb_per_s"]}
-        for case, (done,) in zip(cases, runs, strict=True)
+        for case, (done,) in runs
     )
     rows = [row("fig5", e, "GB/s", e["rate"]) for e in table.where(series=(BASELINE, ACE))]
     for npus, of in table.where(series=IDEAL).by("npus"):
@@ -144,20 +140,16 @@ def _needed(table: Table) -> list[Row]:
     return [*rows, of(fmean(more) / fmean(less), what="means"), of(more[1] / less[1], what="64 NPUs")]
 
 
-# --- Fig. 6 -------------------------------------------------------------------------------------
-
-
 def fig6(quick: bool) -> Steps:
     """SMs for communication."""
     cases = grid(series=(BASELINE, IDEAL), sms=(2, 6, 10) if quick else range(1, 11))
-    own = (npu(sms=case["sms"]) if case["series"] is BASELINE else "ideal" for case in cases)
-    runs = yield [[all_reduce(64, endpoint), all_reduce(64, "ideal")] for endpoint in own]
-    table = Table(
-        case
-        | {"what": f"SMs: {case['sms']}", "rate": done["gb_per_s"]}
-        | {"closed": min(SM_GB * case["sms"] / 1.5, ideal["gb_per_s"])}
-        for case, (done, ideal) in zip(cases, runs, strict=True)
-    )
+    own = {BASELINE: "npu:memory_gb_per_s=900,sms={sms}", IDEAL: "ideal"}
+    ends = [(case, own[case["series"]].format(sms=case["sms"])) for case in cases]
+    runs = yield [(case, [all_reduce(64, each) for each in (end, "ideal")]) for case, end in ends]
+    table = Table()
+    for case, (done, ideal) in runs:
+        found = {"what": f"SMs: {case['sms']}", "rate": done["gb_per_s"]}
+        table.append(case | found | {"closed": min(SM_GB * case["sms"] / 1.5, ideal["gb_per_s"])})
     swept = table.where(series=BASELINE)
     rows = [row("fig6", e, "GB/s", e["rate"], reference=e["closed"]) for e in swept]
     if not quick:
@@ -166,8 +158,6 @@ def fig6(quick: bool) -> Steps:
         rows.append(row("fig6", {}, "SMs", needed, *spec, tolerance=0.0))
     return Outcome(table, rows, [line_chart("4x4x4", table, "sms", "SMs for communication", "rate", "sent, GB/s")])
 
-
-# --- Fig. 9a ------------------------------------------------------------------------------------
 
 SPLITS = [series for series in DATA.series.values() if series.run.startswith("fsm_split")]
 NEED, PAPER_SRAM = SPLITS[:2]
@@ -186,15 +176,13 @@ def fig9a(quick: bool) -> Steps:
         cases = grid(series=(NEED,), npus=(64,), sram=(2, 4), fsms=(8, 16))
     else:
         cases = grid(series=SPLITS, npus=SHAPES, sram=SRAM_MIB, fsms=FSMS)
-    runs = yield [
-        [
-            all_reduce(case["npus"], f"ace:sram={mib * MIB},fsms={fsms},{case['series'].run}")
-            for mib, fsms in ((case["sram"], case["fsms"]), CHOSEN)
-        ]
-        for case in cases
-    ]
+
+    def engine(case: Entry, mib: int, fsms: int) -> AllReduce:
+        return all_reduce(case["npus"], f"ace:sram={mib * MIB},fsms={fsms},{case['series'].run}")
+
+    runs = yield [(case, [engine(case, case["sram"], case["fsms"]), engine(case, *CHOSEN)]) for case in cases]
     table = Table()
-    for case, (own, chosen) in zip(cases, runs, strict=True):
+    for case, (own, chosen) in runs:
         what = f"{case['npus']} NPUs, {case['sram']} MiB, {case['fsms']} state machines"
         table.append(case | {"what": what, "speed": own["gb_per_s"] / chosen["gb_per_s"]})
     rows: list[Row] = []
@@ -207,8 +195,6 @@ def fig9a(quick: bool) -> Steps:
     lines = partial(line_chart, label=lambda e: f"{e['sram']} MiB", y_max=1.7)
     return Outcome(table, rows, [lines(str(series), of, *labels) for series, of in table.by("series")], columns=2)
 
-
-# --- claims -------------------------------------------------------------------------------------
 
 WIGGLE = 0.001
 """What does not count as slower."""

@@ -11,8 +11,6 @@ from antiphon.repro.figure import Outcome, Steps
 from antiphon.repro.rows import Row
 from antiphon.repro.table import Entry, Table
 
-# --- Tables III, V and VI -----------------------------------------------------------------------
-
 ENDPOINTS = {str(each): each for each in antiphon.endpoints()}
 DIMENSIONS = antiphon.rails(f"ace:{SHAPES[64]}", 1, scheduler="phased").dimensions["spec"]
 CLOCK_GHZ, EFFICIENCY, WAYS = 1.245, 0.94, 2
@@ -43,8 +41,6 @@ def tables(_quick: bool) -> Steps:
         rows.append(row("tables", e, e["unit"], e["ours"], e["table"], paper=paper, note=note, is_input=True))
     return Outcome(table, rows)
 
-
-# --- Table IV -----------------------------------------------------------------------------------
 
 V100_MM2, V100_W = 815, 300
 """The accelerator that the paper models: NVIDIA's data sheet of the V100."""

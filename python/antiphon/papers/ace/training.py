@@ -52,9 +52,6 @@ def _measure(case: Entry, own: Record, ideal: Record) -> Entry:
     return case | {"what": f"{case['model']}, {case['npus']} NPUs", "share": share} | found | parts
 
 
-# --- Figs. 9b and 10, section VI-B --------------------------------------------------------------
-
-
 def _over_time(case: Entry, own: Record, ideal: Record) -> Entry:
     starts = [start / 1e6 for start in own["starts_ns"]]
     lines = {"computation": own["compute"], "links": own["links"]}
@@ -70,8 +67,8 @@ QUICK = (RESNET, DLRM)
 def fig9b(quick: bool) -> Steps:
     """Use of ACE in the backward pass."""
     cases = grid(model=QUICK if quick else MODELS, npus=(LARGEST,), series=(ACE,))
-    runs = yield list(map(_jobs, cases))
-    table = Table(_over_time(case, *records) for case, records in zip(cases, runs, strict=True))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_over_time(case, *records) for case, records in runs)
     rows: list[Row] = []
     for e in table:
         rows.append(row("fig9b", e, "%", e["backward"], "ACE, backward pass", str(e["model"]), str(e["model"])))
@@ -81,8 +78,8 @@ def fig9b(quick: bool) -> Steps:
 def fig10(quick: bool) -> Steps:
     """Two iterations."""
     cases = grid(model=QUICK if quick else MODELS, npus=(LARGEST,), series=(*OVERLAPPED, IDEAL))
-    runs = yield list(map(_jobs, cases))
-    table = Table(_over_time(case, *records) for case, records in zip(cases, runs, strict=True))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_over_time(case, *records) for case, records in runs)
     rows: list[Row] = []
     for model, of in table.by("model"):
         for e in of.where(series=OVERLAPPED):
@@ -128,9 +125,6 @@ def _of_resnet(table: Table) -> list[Row]:
     return rows
 
 
-# --- Fig. 11 ------------------------------------------------------------------------------------
-
-
 def over_best(table: Table) -> list[float]:
     """How many times as fast as the fastest baseline ACE is, at every size."""
     times = [{e["series"]: e["time"] for e in of} for _, of in table.by("npus")]
@@ -164,8 +158,8 @@ def fig11(quick: bool) -> Steps:
     """Iterations on 16 to 128 NPUs."""
     models, npus = (QUICK, (16, 64)) if quick else (MODELS, SHAPES)
     cases = grid(model=models, npus=npus, series=SYSTEMS)
-    runs = yield list(map(_jobs, cases))
-    table = Table(_measure(case, *records) for case, records in zip(cases, runs, strict=True))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_measure(case, *records) for case, records in runs)
     shares = table.where(series=SYSTEMS[:-1])
     rows = [row("fig11", e, "%", e["share"], group=f"{e['series']}: share of Ideal") for e in shares]
     charts = [
@@ -174,8 +168,6 @@ def fig11(quick: bool) -> Steps:
     ]
     return Outcome(table, rows + over_baselines(table, quick), charts, columns=3)
 
-
-# --- Fig. 12 ------------------------------------------------------------------------------------
 
 ASIDE_GB, ASIDE_SMS = 80, 1
 """For embeddings, beside computation."""
@@ -188,16 +180,14 @@ def fig12(_quick: bool) -> Steps:
     share = float(DLRM.more["memory_bound"])
     slower = {series: left(series, share, ASIDE_GB, ASIDE_SMS) / left(series, share) for series in (COMP_OPT, ACE)}
     cases = grid(series=slower, loop=UPDATES)
+    of = partial(iteration, DLRM, LARGEST)
     runs = yield [
-        [
-            iteration(DLRM, LARGEST, case["series"], case["loop"]),
-            iteration(DLRM, LARGEST, case["series"], "optimized", slower[case["series"]]),
-        ]
+        (case, [of(case["series"], case["loop"]), of(case["series"], "optimized", slower[case["series"]])])
         for case in cases
     ]
     table, drawn = Table(), Table()
     rows: list[Row] = []
-    for case, (before, after) in zip(cases, runs, strict=True):
+    for case, (before, after) in runs:
         series, loop = case["series"], case["loop"]
         e = case | {"what": UPDATES[loop], "gain": before["iteration_ns"] / after["iteration_ns"]}
         table.append(e)
@@ -206,9 +196,6 @@ def fig12(_quick: bool) -> Steps:
             parts = zip(PARTS, (record["compute_ns"] / 1e6, record["exposed_ns"] / 1e6), strict=True)
             drawn.append({"series": series, "loop": name} | dict(parts))
     return Outcome(table, rows, [bar_chart("DLRM, 128 NPUs", "iteration, ms", drawn, itemgetter("loop"), PARTS)])
-
-
-# --- claims -------------------------------------------------------------------------------------
 
 
 def fit(_cells: Cells, tables: Tables) -> Judged:

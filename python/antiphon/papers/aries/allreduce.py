@@ -38,9 +38,9 @@ def fig9(quick: bool) -> Steps:
     sizes, sides = ((1, 32, 1024), SIDES[:1]) if quick else ([1 << n for n in range(12)], SIDES)
     bytes = [KIB * size for size in sizes]
     cases = list(filter(exists, grid(algorithm=ALGORITHMS, side=sides, series=[*PEERS, *OWN, *ASIDES], size=bytes)))
-    runs = yield [[all_reduce(case, series) for series in (case["series"], MESH)] for case in cases]
+    runs = yield [(case, [all_reduce(case, series) for series in (case["series"], MESH)]) for case in cases]
     table = Table()
-    for case, (own, mesh) in zip(cases, runs, strict=True):
+    for case, (own, mesh) in runs:
         time, size = own["time_ns"], case["size"]
         title = f"{ALGORITHMS[case['algorithm']]}, {case['side']}x{case['side']}"
         found = {"what": f"{title}, {format_bytes(size)}", "title": title}
@@ -96,9 +96,6 @@ def trees_small(_cells: Cells, tables: Tables) -> Judged:
     return verdict(all(ratio for ratio, _ in alike.values()), alike["binary"][1]), texts
 
 
-# --- beyond the paper -------------------------------------------------------------------------------
-
-
 BEYOND = [series for series in DATA.series.values() if series.more["kind"] == "beyond"]
 
 
@@ -118,10 +115,10 @@ def beyond(quick: bool) -> Steps:
     """Other algorithms on fabrics configured for them."""
     sides, sizes = (SIDES[:1], (64 * KIB,)) if quick else (SIDES, (64 * KIB, 1 << 20, 16 << 20))
     cases = _cases([ARIES, LATENCY, SEARCHED[ARIES], CONCENTRATED], sides, sizes)
-    runs = yield [[all_reduce(case, case["series"])] for case in cases]
+    runs = yield [(case, [all_reduce(case, case["series"])]) for case in cases]
     table = Table()
     rows = []
-    for case, (own,) in zip(cases, runs, strict=True):
+    for case, (own,) in runs:
         time, least = own["time_ns"], least_ns(case["side"], case["size"])
         e = case | {"time": time, "share": least / time}
         table.append(e)
@@ -134,9 +131,8 @@ def flits(quick: bool) -> Steps:
     sides, sizes = (SIDES[:1], (4 * KIB,)) if quick else (SIDES, (4 * KIB, 64 * KIB, 1 << 20))
     designs = DATA.named("Mesh", "Torus", "Adapt-NoC")
     cases = _cases([*designs, ARIES, LATENCY, SEARCHED[ARIES], CONCENTRATED], sides, sizes)
-    runs = yield [[all_reduce(case, case["series"], fidelity) for fidelity in ("flit", "packet")] for case in cases]
-    table = Table(
-        case | {"ratio": flits["time_ns"] / packets["time_ns"]}
-        for case, (flits, packets) in zip(cases, runs, strict=True)
-    )
+    runs = yield [
+        (case, [all_reduce(case, case["series"], fidelity) for fidelity in ("flit", "packet")]) for case in cases
+    ]
+    table = Table(case | {"ratio": flits["time_ns"] / packets["time_ns"]} for case, (flits, packets) in runs)
     return Outcome(table, [row("flits", e, "×", e["ratio"], group=e["name"], note="") for e in table])

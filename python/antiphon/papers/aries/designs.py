@@ -89,8 +89,6 @@ def least_ns(side: int, size: int) -> float:
     return 2 * (ranks - 1) / ranks * size * wire / (PORTS * SYSTEM.link_rate_gb_per_s)
 
 
-# --- training ---------------------------------------------------------------------------------------
-
 PROCESSOR = dict(pair.split("=") for pair in SYSTEM.processor.partition(":")[2].split(","))
 """Table II: PEs of a chiplet, their arrays and clock."""
 PEAK = 2e-3 * float(PROCESSOR["clock-ghz"]) * int(PROCESSOR["pes"]) * int(PROCESSOR["rows"]) * int(PROCESSOR["cols"])

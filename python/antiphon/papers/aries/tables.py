@@ -15,7 +15,6 @@ from antiphon.repro.table import Entry, Table
 SIZE = 1 << 20
 """Of what is counted; the counts are the same for any."""
 
-# --- Table I --------------------------------------------------------------------------------------
 
 COUNTS = {
     "links": ("links", ""),
@@ -83,9 +82,6 @@ def table1(_quick: bool) -> Steps:
     return Outcome(table, rows)
 
 
-# --- Eq. 1 ----------------------------------------------------------------------------------------
-
-
 def fewer_hops(side: int, level: int) -> float:
     """Eq. 1: what a bypass saves at a level of the tree, from the root's edges (1) on."""
     width = 1 << level
@@ -109,8 +105,6 @@ def eq1(_quick: bool) -> Steps:
             rows.append(row("eq1", e, "hops", hops, f"{side}x{side}", paper=paper, tolerance=0.0))
     return Outcome(table, rows)
 
-
-# --- Table II and section V-D -----------------------------------------------------------------------
 
 OURS = {**PROCESSOR, "gradient_bits": 8 * GRADIENT_BYTES}
 

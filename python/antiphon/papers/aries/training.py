@@ -84,9 +84,6 @@ def ways(algorithm: str, side: int) -> list[str]:
 WAYS = {"policy": ", shortest edges first", "best": ", best found"}
 
 
-# --- Fig. 10 --------------------------------------------------------------------------------------
-
-
 QUICK = [MODELS[0], MODELS[-1]]
 
 
@@ -95,8 +92,8 @@ def fig10(quick: bool) -> Steps:
     sides, samples, models = (SIDES[:1], SAMPLES[:1], QUICK) if quick else (SIDES, SAMPLES, MODELS)
     axes = {"algorithm": ALGORITHMS, "side": sides, "samples": samples}
     cases = list(filter(exists, grid(**axes, model=models, series=[*PEERS, *OWN, *ASIDES])))
-    runs = yield list(map(_jobs, cases))
-    table = Table(_measure(case, *records) for case, records in zip(cases, runs, strict=True))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_measure(case, *records) for case, records in runs)
     drawn, parts = table.where(samples=1), {part: part for part in ("computation", "exposed exchanges")}
     charts = [
         bar_chart(of[0]["title"], "iteration, ms", of, itemgetter("model"), parts)
@@ -151,8 +148,6 @@ def saved(table: Table, algorithm: str) -> float:
     of = table.where(algorithm=algorithm, model=TRANSFORMER, samples=SAMPLES[0], series=PEERS)
     return 100 * fmean(1 - 1 / each for each in of.column("exchanged"))
 
-
-# --- Fig. 11 --------------------------------------------------------------------------------------
 
 TIMES = {
     "iterated": "static power during iterations",
@@ -216,8 +211,8 @@ def fig11(quick: bool) -> Steps:
     """Energy of the network."""
     axes = {"algorithm": ALGORITHMS, "side": SIDES[:1] if quick else SIDES, "samples": SAMPLES[:1]}
     cases = list(filter(exists, grid(**axes, model=QUICK if quick else MODELS, series=[*PEERS, *OWN])))
-    runs = yield list(map(_jobs, cases))
-    table = Table(_energy(case, *records) for case, records in zip(cases, runs, strict=True))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_energy(case, *records) for case, records in runs)
     shares = {f"Saved, {text}": (fitted(table, time), time) for time, text in TIMES.items()}
     rows = [
         Row("Static share of the mesh's energy, fitted", TIMES[time], "%", 100 * share)
@@ -236,9 +231,6 @@ def fig11(quick: bool) -> Steps:
         for of in drawn.split("side", "algorithm")
     ]
     return Outcome(table, rows, charts, columns=3)
-
-
-# --- claims ---------------------------------------------------------------------------------------
 
 
 def energy(_cells: Cells, tables: Tables) -> Judged:

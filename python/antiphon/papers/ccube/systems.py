@@ -1,20 +1,33 @@
-"""The systems that the C-Cube paper compares, and its cost model."""
+"""The systems that the C-Cube paper compares, its cost model, and Figures 3, 4, 12 and 14: AllReduce alone.
+
+The switches that join more nodes are of our choice, since the paper does not describe its own.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import pairwise
 
 import antiphon
+from antiphon import Fabric
 from antiphon._core import TrainingPlan
-from antiphon.repro import rows
+from antiphon.repro import rows as repro_rows
+from antiphon.repro.charts import bar_chart, line_chart, lines_of
 from antiphon.repro.data import Data, Series
-from antiphon.results import Table
-from antiphon.studies import Point
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Row
+from antiphon.repro.table import Entry, Table, grid
+from antiphon.results import Table as Columns
+from antiphon.studies import Job, Point, Record
 
 DATA = Data("ccube", tolerance=0.05)
-row = partial(rows.row, DATA)
+row = partial(repro_rows.row, DATA)
 KIB, MIB = 1 << 10, 1 << 20
 """The paper's kB and MB: 256 chunks of 256 kB make 64 MB."""
 NVLINK_GB = 25.0
@@ -80,11 +93,236 @@ V100 = antiphon.System(SYSTEM).processor
 
 
 @cache
-def layers(model: str, batch: int) -> Table:
+def layers(model: str, batch: int) -> Columns:
     """Times and gradients of a model's layers on a GPU."""
-    return Table(TrainingPlan(antiphon.workload(model), V100, batch).layers)
+    return Columns(TrainingPlan(antiphon.workload(model), V100, batch).layers)
 
 
 def kB(size: int) -> str:
     """A size as the paper writes it, where 64 MB are 64 MiB."""
     return re.sub("(.)iB", r" \1B", antiphon.format_bytes(size)).replace("K", "k")
+
+
+SLICE = 200_000
+"""Bytes: 50,000 parameters. The paper does not say."""
+
+
+@cache
+def calls(name: str, most: int = 0) -> list[int]:
+    """Bytes of every AllReduce of ResNet-50's gradients, in slices of at most so many bytes."""
+    of_layers = layers("resnet50", 1)["gradient_bytes"].tolist()
+    pieces = [sum(of_layers)] if name == "one-shot" else of_layers
+    return [min(most or size, size - start) for size in pieces for start in range(0, size, most or size)]
+
+
+def fig3(_quick: bool) -> Steps:
+    """One-shot, layer-wise, slicing."""
+    one_shot, layer_wise, slicing = DATA.named("one-shot", "layer-wise", "slicing")
+    cases = [(one_shot, 0), (layer_wise, 0), (slicing, SLICE // 2), (slicing, SLICE), (slicing, 2 * SLICE)]
+    cut = [(series, most, calls(series.name, most)) for series, most in cases]
+    runs = yield [(case, [allreduce(RING, size) for size in (*calls("one-shot"), *case[-1])]) for case in cut]
+    table = Table()
+    for (series, most, sizes), (once, *records) in runs:
+        times = {size: record["time_ns"] for size, record in zip(sizes, records, strict=True)}
+        time = sum(times[size] * count for size, count in Counter(sizes).items())
+        share, best = (100 * SENT * sum(sizes) / took / RING_GB for took in (time, once["time_ns"]))
+        # Every AllReduce takes its latency once, all together the same bytes.
+        busy = SENT * sum(sizes) / RING_GB
+        latency = busy / (len(calls("layer-wise")) - 2)
+        slices = (busy + len(calls("slicing", SLICE)) * latency) / (busy + latency)
+        found = {"calls": len(sizes), "share": share, "slower": best / share}
+        found |= {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
+        what = f"{series}, {most / 1000:g} kB" if most else str(series)
+        table.append({"series": series, "most": most, "what": what} | found)
+    rows: list[Row] = []
+    for e in table:
+        of = partial(row, "fig3", e, group=e["what"])
+        rows += [of("%", e["share"], what="share of the peak"), of("", e["calls"], what="AllReduces")]
+        if e["series"] != one_shot:
+            key, note = f"{e['what']}: times slower", DATA.texts["nccl"]
+            rows.append(of("×", e["slower"], what="times slower than one-shot", key=key, note=note))
+    title, gradients = "Ring on the DGX-1", "ResNet-50, 102 MB of gradients"
+    drawn, parts = table.where(most=(0, SLICE)), {"AllReduce": "share"}
+    chart = bar_chart(title, "share of the peak rate, %", drawn, lambda _: gradients, parts, y_max=100)
+    return Outcome(table, rows, [chart], columns=2)
+
+
+ENDLESS = 1 << 50
+"""Bytes, so many that latency does not count."""
+OVER_NODES = partial(line_chart, label=lambda e: kB(e["size"]), ticks=str, reference=1, log=True)
+"""A line for each size."""
+
+
+def fig4(_quick: bool) -> Steps:
+    """How many times as long one tree takes as the ring, at a size and at that where it is most."""
+    yield []
+    cases = grid(size=[16 * KIB << n for n in range(0, 17, 4)], ranks=[1 << n for n in range(1, 11)])
+    cases += grid(size=(ENDLESS,), ranks=(4, 8, 16, 32, 64))
+    table = Table()
+    for case in cases:
+        ranks, sizes = case["ranks"], [case["size"], *(1 << n for n in range(10, 50))]
+        slower, *ratios = (cost(TREE, ranks, size, trees=1)[0] / cost("ring", ranks, size)[0] for size in sizes)
+        most, size = max(zip(ratios, sizes[1:], strict=True), key=lambda each: each[0])
+        found = {"ratio": 1 / slower, "slower": slower, "closed": ranks / (ranks - 1), "most": most, "MB": size >> 20}
+        table.append(case | found | {"what": f"{ranks} nodes, {kB(case['size'])}"})
+    finite = Table(e for e in table if e["size"] < ENDLESS)
+    rows = [row("fig4", e, "×", e["ratio"], group="Eq. 2 over Eq. 5") for e in finite]
+    endless, largest = "Eq. 5 over Eq. 2, endless data", "Eq. 5 over Eq. 2, largest of all sizes"
+    for e in table.where(size=ENDLESS):
+        nodes = f"{e['ranks']} nodes"
+        # The paper rounds to whole percent.
+        spec = endless, nodes, f"ring over tree, endless data, {nodes}"
+        rows.append(row("fig4", e, "×", e["slower"], *spec, tolerance=0.005, reference=e["closed"]))
+        rows.append(row("fig4", e, "×", e["most"], group=largest, what=f"{nodes}, at {e['MB']} MB"))
+    labels = "ranks", "nodes", "ratio", "ring / tree; above 1 the tree is faster"
+    return Outcome(table, rows, [OVER_NODES("Ring's time over the tree's", finite, *labels)])
+
+
+OWN, SIMULATED, EQUATIONS = DATA.named("C1, its own best chunks", "simulated", "Eqs. 5 and 7")
+
+
+def _overlapping_jobs(series: Series, size: int) -> list[Job]:
+    """Fig. 12."""
+    if series == OWN:  # with the number of chunks that is best for it, not for two phases (Eq. 4)
+        chunk = chunk_of(size, cost(OWN_CHUNKS, RANKS, size)[1])
+        return [point(tree_spec(overlap=True, chunk=chunk), size)]
+    return [allreduce(each, size) for each in {SIMULATED: [B, C1], EQUATIONS: []}.get(series, [series])]
+
+
+def _overlapping(series: Series, size: int, records: Sequence[Record]) -> Entry:
+    model = [cost(way, RANKS, size) for way in (TREE, OVERLAPPED)]
+    if series in (SIMULATED, EQUATIONS):
+        slow, fast = [each["time_ns"] for each in records] or [time for time, _ in model]
+        return {"ratio": slow / fast}
+    time, chunks = records[0]["time_ns"], model[1][1]
+    step = LATENCY_NS + chunk_by_eq_4(size) / NVLINK_GB
+    steps = {B: 2 * (HEIGHT + chunks - 1), C1: 2 * HEIGHT + chunks - 1}.get(series)
+    exact = steps and steps * step
+    # Chunks that are complete before the one in front of them in their tree.
+    found = pairwise(records[0]["tables"]["chunks"])
+    early = sum(one["lane"] == other["lane"] and other["complete_ns"] < one["complete_ns"] for one, other in found)
+    return {"time": time, "exact": exact, "speed": size / time, "out of order": early}
+
+
+def fig12(quick: bool) -> Steps:
+    """Overlapping on the DGX-1."""
+    sizes = [MIB, 64 * MIB] if quick else [16 * KIB << n for n in range(0, 13, 2)] + [128 * MIB, 256 * MIB]
+    cases = grid(size=sizes, series=(B, C1, OWN, SIMULATED, EQUATIONS))
+    runs = yield [(case, _overlapping_jobs(case["series"], case["size"])) for case in cases]
+    table = Table()
+    for case, records in runs:
+        what = kB(case["size"])
+        stated = DATA.stated["fig12"].get(f"C1 over B, {what}")
+        known = {"known": stated.value} if stated and case["series"] == SIMULATED else {}
+        table.append(case | known | {"what": what} | _overlapping(case["series"], case["size"], records))
+    rows: list[Row] = []
+    for e in table:
+        if "time" in e:
+            rows.append(row("fig12", e, "ns", e["time"], group=f"{e['series']}: time", reference=e["exact"]))
+        else:
+            rows.append(row("fig12", e, "×", e["ratio"], f"C1 over B, {e['series']}", None, f"C1 over B, {e['what']}"))
+    times, ratios = table.where(series=(B, C1, OWN)), table.where(series=(SIMULATED, EQUATIONS))
+    charts = [
+        line_chart(title, of, "size", "size", y, y_label, ticks=kB, every=2)
+        for title, of, y, y_label in (
+            ("(a) AllReduce", times, "speed", "size / time, GB/s"),
+            ("(b) C1 over B", ratios, "ratio", "times as fast"),
+        )
+    ]
+    return Outcome(table, rows, charts, columns=2)
+
+
+HOSTS = 16
+"""Nodes on a switch."""
+LINK_NS = 500
+CHUNK = 256 * KIB
+SETTINGS = {"ratio": (LATENCY_NS, None), "256 kB": (LATENCY_NS, CHUNK), "links only": (0.0, None)}
+"""How C1 is held against R: latency of a step beside that of the links; bytes of a chunk, None for the number of chunks
+of Eq. 4."""
+
+
+@dataclass(frozen=True)
+class LeafSpine(Point):
+    """A collective on switches of nodes joined by one switch, with as many links up as down.
+
+    ``fabric`` is ``leaf-spine:SWITCHESxNODES``.
+    """
+
+    def network(self) -> Fabric:
+        """Nodes, their switches, and the one above."""
+        switches, hosts = map(int, self.fabric.removeprefix("leaf-spine:").split("x"))
+        ranks = switches * hosts
+        link = {"rate_gb_per_s": NVLINK_GB, "latency_ns": LINK_NS}
+        document = {
+            "schema": "antiphon-fabric/1",
+            "nodes": [{}] * ranks + [{"rank": False}] * (switches + 1),
+            "links": [{"from": rank, "to": ranks + rank // hosts} | link for rank in range(ranks)]
+            + [{"from": ranks + leaf, "to": ranks + switches, "count": hosts} | link for leaf in range(switches)],
+        }
+        return Fabric.from_json(json.dumps(document), self.fabric)
+
+
+def _run(case: Entry, algorithm: str, step_ns: float = LATENCY_NS) -> LeafSpine:
+    hosts = min(case["ranks"], HOSTS)
+    fabric, changes = f"leaf-spine:{case['ranks'] // hosts}x{hosts}", (("hand_off_ns", float(step_ns)),)
+    return LeafSpine(fabric, algorithm, case["size"], SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
+
+
+def scale_jobs(case: Entry) -> list[LeafSpine]:
+    """R and C1 in every setting, and one tree without overlap and with it, for the turnaround."""
+    jobs, by_eq_4 = [], chunk_by_eq_4(case["size"], case["ranks"])
+    for step_ns, chunk in SETTINGS.values():
+        trees = tree_spec(overlap=True, chunk=chunk or by_eq_4, pacing="pipelined")
+        jobs += [_run(case, "ring", step_ns), _run(case, trees, step_ns)]
+    single = (tree_spec(overlap=way, chunk=CHUNK, trees=1, pacing="pipelined") for way in (False, True))
+    return jobs + [_run(case, spec) for spec in single]
+
+
+def fig14(quick: bool) -> Steps:
+    """More nodes."""
+    cases = grid(size=(16 * KIB, MIB, 64 * MIB), ranks=(8, 16) if quick else [4 << n for n in range(7)])
+    runs = yield [(case, scale_jobs(case)) for case in cases]
+    table = Table()
+    for case, records in runs:
+        ranks, size = case["ranks"], case["size"]
+        *times, _, _ = (record["time_ns"] for record in records)
+        ratios = [ring / trees for ring, trees in zip(times[::2], times[1::2], strict=True)]
+        # Constant bandwidth: the ring has all channels, a tree one in each direction.
+        ring, trees = cost("ring", ranks, size, rate=RING_GB)[0], cost(OVERLAPPED, ranks, size)[0]
+        # When the first chunk is everywhere.
+        late, soon = (record["tables"]["chunks"][0]["complete_ns"] for record in records[-2:])
+        height, chunks = ranks.bit_length() - 1, math.ceil(size / CHUNK)
+        model = {"ratio model": ring / trees, "turnaround model": (2 * height + chunks - 1) / (2 * height)}
+        found = dict(zip(SETTINGS, ratios, strict=True)) | {"best": max(ratios), "turnaround": late / soon}
+        table.append(case | {"what": f"{ranks} nodes, {kB(size)}"} | found | model)
+    rows: list[Row] = []
+    for e in table:
+        rows.append(row("fig14", e, "×", e["ratio"], group="C1 over R", reference=e["ratio model"]))
+        rows.append(row("fig14", e, "×", e["256 kB"], group="C1 over R, chunks of 256 kB"))
+        rows.append(row("fig14", e, "×", e["links only"], group="C1 over R, latency of links only"))
+    for e in table:
+        group = "Gradient turnaround, B over C1"
+        rows.append(row("fig14", e, "×", e["turnaround"], group=group, reference=e["turnaround model"]))
+
+    def of_all(e: Entry, ours: float, group: str, what: str, key: str, reference: float) -> Row:
+        return row("fig14", e, "×", ours, group, what, key, note=DATA.texts["unstated"], reference=reference)
+
+    small, large = table.where(size=16 * KIB), table.where(size=64 * MIB)
+    for of in () if quick else (small, large):
+        ours, closed_form, size = of.values("ratio").most, of.values("ratio model").most, kB(of[0]["size"])
+        spec = "C1 over R, of all nodes", f"{size}, most", f"C1 over R, {size}, most"
+        rows.append(of_all(of[0], ours, *spec, closed_form))
+    turned, closed = large.values("turnaround"), large.values("turnaround model")
+    means = {"most": (turned.most, closed.most), "mean": (turned.mean, closed.mean)}
+    for name, (ours, reference) in () if quick else means.items():
+        spec = "Gradient turnaround, of all nodes", f"{kB(64 * MIB)}, {name}", f"turnaround, {name}"
+        rows.append(of_all(large[0], ours, *spec, reference))
+    charts = []
+    for title, y, y_label in (
+        ("(a) C1 over R", "ratio", "times as fast"),
+        ("(b) Gradient turnaround", "turnaround", "B's over C1's"),
+    ):
+        own = OVER_NODES(title, table, "ranks", "nodes", y, y_label)
+        further = lines_of(table, "ranks", f"{y} model", lambda e: f"{kB(e['size'])}, model")
+        charts.append(replace(own, lines=[*own.lines, *further]))
+    return Outcome(table, rows, charts, columns=2)

@@ -76,9 +76,9 @@ def fig13(quick: bool) -> Steps:
     models, batches = (("ZFNet",), (16, 32)) if quick else (("ZFNet", "VGG-16", "ResNet-50"), (16, 32, 64, 128, 256))
     series = (*SYSTEMS[:4], BEHIND, CC)
     cases = grid(model=DATA.named(*models), rate=RATES, batch=batches, series=series)
-    runs = yield [[_training(case)] for case in cases]
+    runs = yield [(case, [_training(case)]) for case in cases]
     table = Table()
-    for case, (done,) in zip(cases, runs, strict=True):
+    for case, (done,) in runs:
         iteration, computing = done["iteration_ns"], done["compute_ns"]
         is_behind, share = case["series"] == BEHIND, computing / iteration
         closed = None if is_behind else computing / closed_form_ns(case, computing, done["forward_ns"])

@@ -32,14 +32,7 @@ ALL = BASELINE, FIFO, SCF, BEFORE, _, _, SEARCH = DATA.named(
 BOUND = DATA.series["Bound of any scheduler"]
 DRAWN = [series for series in DATA.series.values() if series.more["drawn"]]
 CURRENT = "2D-current"
-NEXT = (
-    "2D-SW_SW",
-    "3D-SW_SW_SW_homo",
-    "3D-SW_SW_SW_hetero",
-    "3D-FC_Ring_SW",
-    "4D-Ring_SW_SW_SW",
-    "4D-Ring_FC_Ring_SW",
-)
+NEXT = ("2D-SW_SW", "3D-SW_SW_SW_homo", "3D-SW_SW_SW_hetero", "3D-FC_Ring_SW", "4D-Ring_SW_SW_SW", "4D-Ring_FC_Ring_SW")
 """Topologies of the next generation."""
 QUICK = NEXT[1:3]
 SENSITIVE = (NEXT[2], NEXT[5])
@@ -68,17 +61,14 @@ def in_two_lines(column: str) -> Callable[[Entry], str]:
     return lambda entry: str(entry[column]).replace("-", "-\n", 1)
 
 
-# --- networks -----------------------------------------------------------------------------------
-
-
 def table1(_quick: bool) -> Steps:
     """Steps of the basic algorithms, of so many ns each."""
     kinds = {"ring": "ring", "fc": "direct", "sw": "halving-doubling"}
-    runs = yield [[RailsPoint(f"{kind}8@100000/1000ns", 8, "baseline", "fifo", 1)] for kind in kinds]
+    runs = yield [(kind, [RailsPoint(f"{kind}8@100000/1000ns", 8, "baseline", "fifo", 1)]) for kind in kinds]
     table = Table()
-    for (kind, algorithm), (done,) in zip(kinds.items(), runs, strict=True):
+    for kind, (done,) in runs:
         what = f"{kind}, 8 NPUs: steps of an AllReduce"
-        table.append({"kind": kind, "series": algorithm, "what": what, "steps": done["time_ns"] / 1000})
+        table.append({"kind": kind, "series": kinds[kind], "what": what, "steps": done["time_ns"] / 1000})
     rows = [row("table1", e, "steps", e["steps"], key=e["what"], tolerance=0.001) for e in table]
     return Outcome(table, rows, columns=2)
 
@@ -126,9 +116,9 @@ def scenarios(_quick: bool) -> Steps:
     ]
     cases += grid(ratio=(0,), topology=(CURRENT,), series=(BASELINE, SCF, SEARCH))
     cases += grid(ratio=(0,), topology=NEXT, series=(BOUND,))
-    runs = yield [[] if case["series"] == BOUND else [run(case, GB)] for case in cases]
+    runs = yield [(case, [] if case["series"] == BOUND else [run(case, GB)]) for case in cases]
     table = Table()
-    for case, records in zip(cases, runs, strict=True):
+    for case, records in runs:
         advice = antiphon.advise_rails(case["topology"])
         first, *_ = pairs = advice.pairs.rows()
         least = min(pairs, key=lambda pair: (pair["ratio"], pair["near"], pair["far"]))
@@ -152,18 +142,21 @@ def scenarios(_quick: bool) -> Steps:
     return Outcome(table, rows, [line_chart("16x8 NPUs, 1 GB", swept, *labels, ticks="{:g}".format, y_max=103)])
 
 
-# --- AllReduce alone ----------------------------------------------------------------------------
-
-
 def fig5(_quick: bool) -> Steps:
     """Four chunks, in units of the ReduceScatter of one chunk on dim1; orders of all chunks, digit by digit."""
     cases = [{"series": series, "topology": "sw4@1000/0ns,sw4@500/0ns"} for series in DRAWN]
     runs = yield [
-        [run(each, 256 * MB, chunks=4, tables=("stages",)) for each in (case | {"series": BASELINE}, case)]
+        (
+            case,
+            [
+                run(case | {"series": each}, 256 * MB, chunks=4, tables=("stages",))
+                for each in (BASELINE, case["series"])
+            ],
+        )
         for case in cases
     ]
     table = Table()
-    for case, (first_run, done) in zip(cases, runs, strict=True):
+    for case, (first_run, done) in runs:
         stages = [each for each in first_run["tables"]["stages"] if each["chunk"] == 0]
         first = sorted((int(each["stage"]), each["finish_ns"] - each["start_ns"]) for each in stages)
         unit = first[0][1]
@@ -199,10 +192,10 @@ def _cases_of_fig8(quick: bool) -> list[Entry]:
 def fig8(quick: bool) -> Steps:
     """Times, and speed-ups over the baseline."""
     cases = _cases_of_fig8(quick)
-    runs = yield [[run(case, case["size"])] for case in cases]
+    runs = yield [(case, [run(case, case["size"])]) for case in cases]
     table = Table(
         case | {"time": done["time_ns"], "utilization": 100 * done["utilization"], "ms": done["time_ns"] / 1e6}
-        for case, (done,) in zip(cases, runs, strict=True)
+        for case, (done,) in runs
     )
     rows: list[Row] = []
     for series, of in table.by("series"):
@@ -245,10 +238,8 @@ def _activity(done: Record) -> Entry:
 def fig9(_quick: bool) -> Steps:
     """Which dimensions are active when."""
     cases = grid(topology=NEXT[1:2], size=(GB,), series=(BASELINE, FIFO, SCF, SEARCH))
-    runs = yield [[run(case, GB, tables=("timeline",))] for case in cases]
-    table = Table(
-        case | {"what": str(case["series"])} | _activity(done) for case, (done,) in zip(cases, runs, strict=True)
-    )
+    runs = yield [(case, [run(case, GB, tables=("timeline",))]) for case in cases]
+    table = Table(case | {"what": str(case["series"])} | _activity(done) for case, (done,) in runs)
     rows: list[Row] = []
     for e in table:
         for name in ("dim1", "dim2", "dim3"):
@@ -267,9 +258,9 @@ def fig10(quick: bool) -> Steps:
     chunks = (4, 64) if quick else (4, 8, 16, 32, 64, 128, 256, 512)
     cases = grid(size=size, series=ALL, topology=SENSITIVE, chunks=chunks)
     cases += [] if quick else grid(size=size, series=ALL, topology=few, chunks=(4, 8, 16))
-    runs = yield [[run(case, case["size"], chunks=case["chunks"])] for case in cases]
+    runs = yield [(case, [run(case, case["size"], chunks=case["chunks"])]) for case in cases]
     table = Table()
-    for case, (done,) in zip(cases, runs, strict=True):
+    for case, (done,) in runs:
         stated = DATA.stated["fig10"].get(f"{case['series']}, {case['chunks']} chunks")
         found = {"utilization": 100 * done["utilization"], "known mean": stated.value if stated else None}
         table.append(case | found | {"what": f"{case['topology']}, {case['chunks']} chunks"})
@@ -292,10 +283,12 @@ def fig10(quick: bool) -> Steps:
 def fig11(quick: bool) -> Steps:
     """Utilization; and with sizes 1.5 % larger, to see how firm a point is."""
     cases = _cases_of_fig8(quick)
-    larger = {FIFO: (1, 1.015), SCF: (1, 1.015)}
-    runs = yield [[run(case, round(case["size"] * by)) for by in larger.get(case["series"], (1,))] for case in cases]
+    by = {FIFO: (1, 1.015), SCF: (1, 1.015)}
+    runs = yield [
+        (case, [run(case, round(case["size"] * each)) for each in by.get(case["series"], (1,))]) for case in cases
+    ]
     table = Table()
-    for case, (own, *other) in zip(cases, runs, strict=True):
+    for case, (own, *other) in runs:
         used = 100 * own["utilization"]
         closed = 100 * antiphon.advise_rails(case["topology"]).baseline_utilization
         moved = 100 * other[0]["utilization"] - used if other else 0.0
@@ -314,9 +307,6 @@ def fig11(quick: bool) -> Steps:
     labels = "MB", "AllReduce, MB", "utilization", "utilization, %"
     drawn = table.where(series=DRAWN).by("topology")
     return Outcome(table, rows, [line_chart(name, of, *labels, y_max=103) for name, of in drawn], columns=3)
-
-
-# --- claims -------------------------------------------------------------------------------------
 
 
 def _used(table: Table, series: Series, **axes: object) -> float:

@@ -81,11 +81,9 @@ def _ideal(model: Series, topology: str) -> dict[str, float]:
     return {name: getattr(done, name) for name in ("compute_ns", "exposed_model_ns", "exposed_data_ns")}
 
 
-def _runs(cases: list[Entry]) -> list[list[Job]]:
+def _runs(case: Entry) -> list[Job]:
     """The ideal needs none."""
-    return [
-        [] if case["series"] == IDEAL else [training(case["model"], case["topology"], case["series"])] for case in cases
-    ]
+    return [] if case["series"] == IDEAL else [training(case["model"], case["topology"], case["series"])]
 
 
 def _measured(case: Entry, records: Sequence[Record]) -> Entry:
@@ -131,8 +129,8 @@ def fig4(quick: bool) -> Steps:
         topology=(CURRENT, *NEXT[:2]) if quick else (CURRENT, *NEXT),
         series=(BASELINE, IDEAL),
     )
-    runs = yield _runs(cases)
-    table = Table(map(_measured, cases, runs))
+    runs = yield [(case, _runs(case)) for case in cases]
+    table = Table(_measured(case, records) for case, records in runs)
     baseline = table.where(series=BASELINE)
     rows = [row("fig4", e, "%", e["share"]) for e in baseline]
     if not quick:
@@ -160,8 +158,8 @@ def fig4(quick: bool) -> Steps:
 def fig12(quick: bool) -> Steps:
     """Iterations, and how much faster they and their exposed communication get."""
     cases = grid(model=MODELS, topology=QUICK if quick else NEXT, series=(BASELINE, SCF, SEARCH, IDEAL))
-    runs = yield _runs(cases)
-    table = Table(map(_measured, cases, runs))
+    runs = yield [(case, _runs(case)) for case in cases]
+    table = Table(_measured(case, records) for case, records in runs)
     parts = {"iteration": "time", "compute": "compute", "exposed, model": "model part", "exposed, data": "data"}
     rows: list[Row] = []
     for e in table:

@@ -95,10 +95,9 @@ def fig8(quick: bool) -> Steps:
         stalled = {"note": DATA.texts["stalled"]} if (series.name, side, size) in STALLED else {}
         cases.append(case | stalled | {"what": f"{side}x{side}, {format_bytes(size)}"})
     cases = list(filter(takes_part, cases))
-    runs = yield [[run(case, case["bytes"])] for case in cases]
+    runs = yield [(case, [run(case, case["bytes"])]) for case in cases]
     table = Table(
-        case | {"time": done["time_ns"], "bandwidth": done["algorithm_bandwidth_gib_per_s"]}
-        for case, (done,) in zip(cases, runs, strict=True)
+        case | {"time": done["time_ns"], "bandwidth": done["algorithm_bandwidth_gib_per_s"]} for case, (done,) in runs
     )
     labels, drawn = ("bytes", "AllReduce data", "bandwidth", "bandwidth, GiB/s"), table.where(series=ALGORITHMS)
     lines = partial(line_chart, ticks=format_bytes, every=2)
@@ -118,13 +117,10 @@ def fig9(quick: bool) -> Steps:
         relative = published(case, "fig9_scalability|fig9_large", "normalised_runtime", **where)["known"]
         cases.append(published(case, "fig9_scalability|fig9_large", "cycles", **where) | {"known relative": relative})
     cases = list(filter(takes_part, cases))
-    smallest = [3 if case["side"] % 2 else 4 for case in cases]
-    runs = yield [
-        [run(case, case["bytes"]), run({"series": RING, "side": side}, 384_000 * side * side)]
-        for case, side in zip(cases, smallest, strict=True)
-    ]
+    smallest = [run({"series": RING, "side": side}, 384_000 * side * side) for side in (4, 3)]
+    runs = yield [(case, [run(case, case["bytes"]), smallest[case["side"] % 2]]) for case in cases]
     table = Table()
-    for case, (own, ring) in zip(cases, runs, strict=True):
+    for case, (own, ring) in runs:
         found = {"time": own["time_ns"], "bandwidth": own["algorithm_bandwidth_gib_per_s"]}
         table.append(case | found | {"relative": own["time_ns"] / ring["time_ns"]})
     charts = []
@@ -143,9 +139,9 @@ def fig12(_quick: bool) -> Steps:
         stalled = {"note": DATA.texts["stalled_quarter"]} if case["series"] == BI_ODD else {}
         known = published(case, means, "mean_util_incl_head_flit", 100, algorithm=algorithm)
         cases.append(known | stalled | {"what": "mean of the run"})
-    runs = yield [[run(case, 256 * MIB, tables=("timeline",))] for case in cases]
+    runs = yield [(case, [run(case, 256 * MIB, tables=("timeline",))]) for case in cases]
     table = Table()
-    for case, (done,) in zip(cases, runs, strict=True):
+    for case, (done,) in runs:
         windows = done["tables"]["timeline"]
         starts, shares = [each["start_ns"] / 1e6 for each in windows], [100 * each["utilization"] for each in windows]
         mean = 100 * done["link_utilization_mean"]
@@ -167,12 +163,11 @@ def fig14(_quick: bool) -> Steps:
     cases = []
     for case in grid(series=(TTO,), side=(8,), chunk=[12 * KIB << n for n in range(10)]):
         tables, column = "fig14_chunk|fig14_odd", "bandwidth_GiBps_as_plotted"
-        case |= {"what": f"chunks of {format_bytes(case['chunk'])}"}
+        case |= {"size": format_bytes(case["chunk"]), "what": f"chunks of {format_bytes(case['chunk'])}"}
         cases.append(published(case, tables, column, chunk_bytes=case["chunk"]))
-    runs = yield [[run(case, 128 * MIB, f":chunk={case['chunk']}")] for case in cases]
+    runs = yield [(case, [run(case, 128 * MIB, f":chunk={case['chunk']}")]) for case in cases]
     table = Table(
-        case | {"time": done["time_ns"], "bandwidth": done["algorithm_bandwidth_gib_per_s"]}
-        for case, (done,) in zip(cases, runs, strict=True)
+        case | {"time": done["time_ns"], "bandwidth": done["algorithm_bandwidth_gib_per_s"]} for case, (done,) in runs
     )
     labels = "8x8 mesh, 128 MiB", table, "chunk", "chunk", "bandwidth", "bandwidth, GiB/s"
     chart = line_chart(*labels, ticks=format_bytes)

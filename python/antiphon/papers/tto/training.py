@@ -93,9 +93,9 @@ def _cases(
 
 def _epochs(figure: str, tables: str, cases: list[Entry], chunk: int = 0) -> Steps:
     """Fig. 10 or 13: epochs without overlap."""
-    runs = yield [[training(case, chunk)] for case in cases]
+    runs = yield [(case, [training(case, chunk)]) for case in cases]
     table = Table()
-    for case, (done,) in zip(cases, runs, strict=True):
+    for case, (done,) in runs:
         series, array, model, side = (case[axis] for axis in ("series", "array", "model", "side"))
         mesh = f"{side}x{side}"
         where = {"topology": mesh} if figure == "fig10" else {"mac_array": array}
@@ -152,8 +152,8 @@ def fig11(quick: bool) -> Steps:
         what = {"what": str(case["model"]), "source": f"fig11_overlap: {model} {algorithm}"}
         cases.append(case | known | note | what)
     cases = list(filter(takes_part, cases))
-    runs = yield [[training(case, 24576, "layerwise")] for case in cases]
-    table = Table(case | _measured(done) for case, (done,) in zip(cases, runs, strict=True))
+    runs = yield [(case, [training(case, 24576, "layerwise")]) for case in cases]
+    table = Table(case | _measured(done) for case, (done,) in runs)
     chart = _bars("8x8 mesh, layer by layer", table.where(series=ALGORITHMS), "compute", "both", "AllReduce")
     return Outcome(table, [row("fig11", e, "ns", e["iteration"]) for e in table], [chart])
 
@@ -161,10 +161,8 @@ def fig11(quick: bool) -> Steps:
 def viii_b(_quick: bool) -> Steps:
     """What one chiplet less costs: equations 1 and 2."""
     cases = grid(series=(BI_EVEN, TTO), model=(RESNET,), side=(8,), array=(256,))
-    runs = yield [[training(case)] for case in cases]
-    table = Table(
-        case | _measured(done) | {"what": "ResNet152 on 8x8"} for case, (done,) in zip(cases, runs, strict=True)
-    )
+    runs = yield [(case, [training(case)]) for case in cases]
+    table = Table(case | _measured(done) | {"what": "ResNet152 on 8x8"} for case, (done,) in runs)
     rows: list[Row] = []
     for e in table:
         key = f"iterations, {e['series']}"
@@ -190,13 +188,15 @@ def one_less(quick: bool) -> Steps:
     cases += grid(side=(8,), array=(16, 32) if quick else (16, 32, 64, 128), series=models)
     complete = [series for series in ALGORITHMS if "complete" in series.roles]
     rivals = [
-        list(filter(takes_part, (case | {"model": case["series"], "series": series} for series in complete)))
-        for case in cases
+        (case, [each for each in complete if takes_part({"series": each, "side": case["side"]})]) for case in cases
     ]
-    runs = yield [list(map(training, of)) for of in rivals]
+    runs = yield [
+        ((case, those), [training(case | {"model": case["series"], "series": each}) for each in those])
+        for case, those in rivals
+    ]
     table = Table()
-    for case, those, records in zip(cases, rivals, runs, strict=True):
-        epochs = {rival["series"].name: done["epoch_ns"] for rival, done in zip(those, records, strict=True)}
+    for (case, those), records in runs:
+        epochs = {rival.name: done["epoch_ns"] for rival, done in zip(those, records, strict=True)}
         tto = epochs.pop(TTO.name)
         best = min(epochs, key=lambda name: epochs[name])
         side, array = (f"{case[axis]}x{case[axis]}" for axis in ("side", "array"))
