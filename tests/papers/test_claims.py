@@ -120,9 +120,9 @@ def test_texts(world: dict[str, Table]) -> None:
     assert judge(lost | {"comment": "{lost_points}", "point": "{size}"}, {}, world).comment == "2"
     step = {"along": "size by series", "point": "{series}, {before} to {size}", "comment": "{where_most}"}
     assert judge(cells(form="more", ours="A") | step, {}, world).comment == "A, 1 to 2"
-    said = {"holds": "most>1", "partly": "most>1", "shown": "{suffices}; {small:.1f× at @}"}
+    said = {"holds": "most>1", "partly": "most>1", "shown": "{holds:yes|no}, {partly:yes|no}; {small:.1f× at @}"}
     assert judge(cells(form="conditions", ours="A", over="B", aside="small: at=size<=2") | said, {}, world).ours == (
-        "yes; 2.0× at 1, B, 2.0× at 2, B"
+        "yes, yes; 2.0× at 1, B, 2.0× at 2, B"
     )
 
 

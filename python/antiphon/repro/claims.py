@@ -13,8 +13,8 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
   of statistics of the numbers or of ``aside`` ones with each other or with numbers, of which ``~`` is within 5 %,
   ``or`` others. Of other forms, what must be so as well.
-* ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``, or whether what suffices is so,
-  ``{suffices}``: yes or no; a comment that names what is ``{lost}``, or the points or cases, is left out if nothing is.
+* ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``, or whether conditions are met,
+  ``{holds:yes|no}``; a comment that names what is ``{lost}``, or the points or cases, is left out if nothing is.
 * ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
   differ from the claim's own; several are divided by `` & ``.
 """
@@ -118,6 +118,13 @@ def merged(found: Mapping[str, Values], cells: Cells) -> Values:
 # --- forms --------------------------------------------------------------------------------------
 
 
+class Met(int):
+    """Whether conditions are met; as text one of two, ``yes|no``."""
+
+    def __format__(self, spec: str) -> str:
+        return spec.split("|")[not self]
+
+
 class Held(dict[str, Any]):
     """The numbers of a claim, held against its bounds; the texts may name what is in here, and statistics."""
 
@@ -191,8 +198,7 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
         name, _, changes = aside.partition(": ")
         other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))
         held[name] = merged(numbers(other, tables), other)
-    held |= {column: held.meets(column) for column in ("holds", "partly")}
-    held["suffices"] = "yes" if held["partly"] else "no"
+    held |= {column: Met(held.meets(column)) for column in ("holds", "partly")}
     result = FORMS[cells["form"]][1](held)
     if cells["holds"] and cells["form"] != "conditions" and not held["holds"]:
         result = "does not hold"
