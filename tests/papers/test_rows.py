@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import pytest
 
 from antiphon.repro.data import Data, Series, Stated
-from antiphon.repro.rows import Row, by_group, row
+from antiphon.repro.rows import Row, Rows, by_group
 
 
 @pytest.mark.parametrize(
@@ -41,23 +40,33 @@ def test_summaries() -> None:
     assert (b.compared, b.error_mean, b.error_max, b.worst) == (0, None, None, "")
 
 
-@pytest.fixture
-def made() -> Callable[..., Row]:
-    """A row of a series whose paper states one number."""
+ENTRY = {
+    "series": Series("A", tolerance=0.03, note="of A"),
+    "what": "2 bytes",
+    "known": 4.0,
+    "source": "table",
+    "time": 2.0,
+}
+
+
+def made(*words: str, **more: Any) -> Row:
+    """A row of a series whose paper states two numbers."""
     data = Data("none", tolerance=0.2)
     vars(data)["stated"] = {"fig": {"A: mean": Stated(3.0, "fig: A"), "B": Stated(20.0, "fig: B", "firm", 0.4)}}
     vars(data)["reference"] = {("fig", "A: 2 bytes"): 7.0}
-    entry = {"series": Series("A", tolerance=0.03, note="of A"), "what": "2 bytes", "known": 4.0, "source": "table"}
-    return partial(row, data, "fig", entry, "ns", 2.0)
+    rows = Rows(data, "fig")
+    rows.add(ENTRY, "ns", 2.0, *words, **more)
+    assert words or Rows(data, "fig", [ENTRY], "ns", "time", **more) == rows
+    return rows[0]
 
 
-def test_a_row_of_an_entry(made: Callable[..., Row]) -> None:
+def test_a_row_of_an_entry() -> None:
     assert made() == Row("A", "2 bytes", "ns", 2.0, None, 4.0, 0.03, "of A", 7.0, "table")
     other = made("group", "what", tolerance=0.5, note="", source="", reference=1.0, is_input=True)
     assert other == Row("group", "what", "ns", 2.0, None, 4.0, 0.5, "", 1.0, "", True)
 
 
-def test_what_is_published(made: Callable[..., Row]) -> None:
+def test_what_is_published() -> None:
     first, second, unknown = (made(key=key) for key in ("A: mean", "B", ""))
     assert (first.paper, first.artifact, first.source, first.tolerance) == (3.0, None, "fig: A", 0.2)
     assert (second.paper, second.tolerance, second.note) == (20.0, 0.4, "firm")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from antiphon.repro.data import PLAIN, Data, Series
+from antiphon.repro.table import Entry
 
 
 @dataclass(frozen=True)
@@ -100,51 +101,57 @@ def by_group(rows: Sequence[Row]) -> list[Summary]:
     return [summarize(name, of) for name, of in groups.items()]
 
 
-def row(
-    data: Data,
-    figure: str,
-    entry: Mapping[str, Any],
-    unit: str,
-    ours: float,
-    group: str | None = None,
-    what: str | None = None,
-    key: str | None = None,
-    *,
-    paper: float | None = None,
-    artifact: float | None = None,
-    tolerance: float | None = None,
-    note: str | None = None,
-    source: str | None = None,
-    reference: float | None = None,
-    is_input: bool = False,
-) -> Row:
-    """A number of an entry beside the published one.
+class Rows(list[Row]):
+    """The rows of a figure: numbers beside published ones."""
 
-    The entry has the row's ``group``, its ``series``, and ``what`` it is of, unless they are said, and may have the
-    ``source`` and a ``note``. Published is what the paper's text states by a ``key``, what is said as of the ``paper``
-    or the ``artifact``, or else what the entry has as ``known``. What nothing is said of has the tolerance and the note
-    of the series; what the text states has those of ``stated.csv``, or the tolerance of the paper.
-    """
-    series = entry.get("series")
-    usual = series if isinstance(series, Series) else PLAIN
-    group, what = str(series) if group is None else group, entry["what"] if what is None else what
-    found, said = usual.tolerance if key is None else data.tolerance, entry.get("note", usual.note)
-    source = entry.get("source", "") if source is None else source
-    if key is None and paper is None and artifact is None:
-        artifact = entry.get("known")
-    if stated := data.stated.get(figure, {}).get(key or ""):
-        paper, source, said = stated.value, stated.source, stated.note or said
-        found = found if stated.tolerance is None else stated.tolerance
-    return Row(
-        group,
-        what,
-        unit,
-        ours,
-        paper,
-        artifact,
-        found if tolerance is None else tolerance,
-        said if note is None else note,
-        data.reference.get((figure, f"{group}: {what}"), reference),
-        source,
-        is_input,
-    )
+    def __init__(
+        self, data: Data, figure: str, entries: Iterable[Entry] = (), unit: str = "", column: str = "", **more: Any
+    ) -> None:
+        """At first those of ``each``."""
+        super().__init__()
+        self.data, self.figure = data, figure
+        self.each(entries, unit, column, **more)
+
+    def each(self, entries: Iterable[Entry], unit: str, column: str, **more: Any) -> None:
+        """Adds a column of every entry."""
+        for entry in entries:
+            self.add(entry, unit, entry[column], **more)
+
+    def add(
+        self,
+        entry: Entry,
+        unit: str,
+        ours: float,
+        group: str | None = None,
+        what: str | None = None,
+        key: str | None = None,
+        *,
+        paper: float | None = None,
+        artifact: float | None = None,
+        tolerance: float | None = None,
+        note: str | None = None,
+        source: str | None = None,
+        reference: float | None = None,
+        is_input: bool = False,
+    ) -> None:
+        """Adds a number of an entry.
+
+        The entry has the row's ``group``, its ``series``, and ``what`` it is of, unless they are said, and may have the
+        ``source`` and a ``note``. Published is what the paper's text states by a ``key``, what is said as of the
+        ``paper`` or the ``artifact``, or else what the entry has as ``known``. What nothing is said of has the
+        tolerance and the note of the series; what the text states has those of ``stated.csv``, or the tolerance of the
+        paper.
+        """
+        series = entry.get("series")
+        usual = series if isinstance(series, Series) else PLAIN
+        group, what = str(series) if group is None else group, entry["what"] if what is None else what
+        found, said = usual.tolerance if key is None else self.data.tolerance, entry.get("note", usual.note)
+        source = entry.get("source", "") if source is None else source
+        if key is None and paper is None and artifact is None:
+            artifact = entry.get("known")
+        if stated := self.data.stated.get(self.figure, {}).get(key or ""):
+            paper, source, said = stated.value, stated.source, stated.note or said
+            found = found if stated.tolerance is None else stated.tolerance
+        tolerance, note = found if tolerance is None else tolerance, said if note is None else note
+        reference = self.data.reference.get((self.figure, f"{group}: {what}"), reference)
+        self.append(Row(group, what, unit, ours, paper, artifact, tolerance, note, reference, source, is_input))

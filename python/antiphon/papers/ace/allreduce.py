@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from antiphon.papers.ace.runs import ACE, DATA, IDEAL, MIB, SHAPES, AllReduce, all_reduce, row
+from antiphon.papers.ace.runs import ACE, DATA, IDEAL, MIB, SHAPES, AllReduce, all_reduce
 from antiphon.repro.charts import line_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Row, Rows
 from antiphon.repro.table import Entry, Table, grid
 
 BASELINE = DATA.series["Baseline"]
@@ -46,8 +46,11 @@ def fig4(_quick: bool) -> Steps:
         for what, size, left, measured in cases
     ]
     table = Table(case | {"slower": beside["time_ns"] / alone["time_ns"]} for case, (alone, beside) in runs)
-    of = partial(row, "fig4", unit="×", group="Baseline beside computation", note=DATA.texts["contention"])
-    return Outcome(table, [of(e, ours=e["slower"], reference=e["measured"]) for e in table])
+    rows = Rows(DATA, "fig4")
+    for e in table:
+        note, measured = DATA.texts["contention"], e["measured"]
+        rows.add(e, "×", e["slower"], "Baseline beside computation", note=note, reference=measured)
+    return Outcome(table, rows)
 
 
 LOSSLESS = "ring4@3200/72.289ns,ring4@400/401.606ns,ring4@400/401.606ns"
@@ -76,22 +79,20 @@ def vi_a(_quick: bool) -> Steps:
         for npus in SHAPES
     ]
     table = Table()
-    rows: list[Row] = []
+    rows, further = Rows(DATA, "vi-a"), Rows(DATA, "vi-a")
     for npus, (ideal, lossless, slow) in runs:
         shape = SHAPES[npus]
         e = {"npus": npus, "what": shape, "sent": ideal["sent"], "most": ideal["gb_per_s"]}
         table.append(e)
-        spec = "Bytes sent for each of the buffer", None, f"{shape}: bytes sent"
-        rows.append(row("vi-a", e, "", e["sent"], *spec, tolerance=0.003, reference=sent(npus)))
-        rows.append(row("vi-a", e, "GB/s", e["most"], group="Most that is sent, 94 %", reference=most(npus)))
+        words = "Bytes sent for each of the buffer", None, f"{shape}: bytes sent"
+        rows.add(e, "", e["sent"], *words, tolerance=0.003, reference=sent(npus))
+        rows.add(e, "GB/s", e["most"], group="Most that is sent, 94 %", reference=most(npus))
         if npus == 64:
-            of, full = partial(row, "vi-a", e, group="In 4x4x4, links at 100 %", tolerance=0.015), most(npus, 1)
+            of, full = partial(further.add, e, group="In 4x4x4, links at 100 %", tolerance=0.015), most(npus, 1)
             reads, byte = "what ACE reads for it", "reads of the baseline for a byte sent"
-            further = [
-                of("GB/s", lossless["gb_per_s"], what="most that is sent", key="4x4x4: most", reference=full),
-                of("GB/s", full / ideal["sent"], what=reads, key="ACE reads", reference=full / sent(npus)),
-                of("", SLOW_GB / slow["gb_per_s"], what=byte, key="baseline reads", reference=1.5),
-            ]
+            of("GB/s", lossless["gb_per_s"], what="most that is sent", key="4x4x4: most", reference=full)
+            of("GB/s", full / ideal["sent"], what=reads, key="ACE reads", reference=full / sent(npus))
+            of("", SLOW_GB / slow["gb_per_s"], what=byte, key="baseline reads", reference=1.5)
     return Outcome(table, rows + further)
 
 
@@ -119,25 +120,26 @@ def fig5(quick: bool) -> Steps:
         case | {"what": f"{case['npus']} NPUs, {case['memory']} GB/s", "rate": done["gb_per_s"]}
         for case, (done,) in runs
     )
-    rows = [row("fig5", e, "GB/s", e["rate"]) for e in table.where(series=(BASELINE, ACE))]
+    rows = Rows(DATA, "fig5", table.where(series=(BASELINE, ACE)), "GB/s", "rate")
     for npus, of in table.where(series=IDEAL).by("npus"):
-        rows.append(row("fig5", of[0], "GB/s", of[0]["rate"], what=f"{npus} NPUs"))
+        rows.add(of[0], "GB/s", of[0]["rate"], what=f"{npus} NPUs")
     labels = "memory", "memory bandwidth for communication, GB/s", "rate", "sent, GB/s"
     charts = [line_chart(f"{npus} NPUs", of, *labels) for npus, of in table.by("npus")]
     return Outcome(table, rows if quick else rows + _needed(table), charts, columns=2)
 
 
 def _needed(table: Table) -> list[Row]:
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig5")
     needed = {series: [enough(table, series, npus) for npus in OF_FIG_5] for series in (BASELINE, ACE)}
     for series, tolerance in ((BASELINE, 0.07), (ACE, 0.15)):
         group, key = f"{series}: memory bandwidth for 90 % of ideal", f"{series}: enough"
-        of = partial(row, "fig5", {}, "GB/s", group=group, key=key, tolerance=tolerance)
-        rows.append(of(fmean(needed[series]), what="mean of 16 and 64 NPUs"))
-        rows += [of(value, what=f"{npus} NPUs") for npus, value in zip(OF_FIG_5, needed[series], strict=True)]
+        rows.add({}, "GB/s", fmean(needed[series]), group, "mean of 16 and 64 NPUs", key, tolerance=tolerance)
+        for npus, value in zip(OF_FIG_5, needed[series], strict=True):
+            rows.add({}, "GB/s", value, group, f"{npus} NPUs", key, tolerance=tolerance)
     less, more = needed[ACE], needed[BASELINE]
-    of = partial(row, "fig5", {}, "×", group="How many times less ACE needs", key="times less", tolerance=0.15)
-    return [*rows, of(fmean(more) / fmean(less), what="means"), of(more[1] / less[1], what="64 NPUs")]
+    for what, ours in (("means", fmean(more) / fmean(less)), ("64 NPUs", more[1] / less[1])):
+        rows.add({}, "×", ours, "How many times less ACE needs", what, "times less", tolerance=0.15)
+    return rows
 
 
 def fig6(quick: bool) -> Steps:
@@ -151,11 +153,12 @@ def fig6(quick: bool) -> Steps:
         found = {"what": f"SMs: {case['sms']}", "rate": done["gb_per_s"]}
         table.append(case | found | {"closed": min(SM_GB * case["sms"] / 1.5, ideal["gb_per_s"])})
     swept = table.where(series=BASELINE)
-    rows = [row("fig6", e, "GB/s", e["rate"], reference=e["closed"]) for e in swept]
+    rows = Rows(DATA, "fig6")
+    for e in swept:
+        rows.add(e, "GB/s", e["rate"], reference=e["closed"])
     if not quick:
         needed = float(min(e["sms"] for e in swept if e["rate"] >= SATURATED * swept[-1]["rate"]))
-        spec = BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs"
-        rows.append(row("fig6", {}, "SMs", needed, *spec, tolerance=0.0))
+        rows.add({}, "SMs", needed, BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", tolerance=0.0)
     return Outcome(table, rows, [line_chart("4x4x4", table, "sms", "SMs for communication", "rate", "sent, GB/s")])
 
 
@@ -185,12 +188,11 @@ def fig9a(quick: bool) -> Steps:
     for case, (own, chosen) in runs:
         what = f"{case['npus']} NPUs, {case['sram']} MiB, {case['fsms']} state machines"
         table.append(case | {"what": what, "speed": own["gb_per_s"] / chosen["gb_per_s"]})
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig9a")
     for of in table.split("series", "sram", "fsms"):
         series, sram, fsms = (of[0][axis] for axis in ("series", "sram", "fsms"))
         key = "more" if (sram, fsms) == (8, 20) and series in (NEED, PAPER_SRAM) else ""
-        what = f"{sram} MiB, {fsms} state machines"
-        rows.append(row("fig9a", of[0], "×", of.values("speed").mean, what=what, key=key))
+        rows.add(of[0], "×", of.values("speed").mean, what=f"{sram} MiB, {fsms} state machines", key=key)
     labels = "fsms", "state machines", "speed", "speed / that of 4 MiB, 16"
     lines = partial(line_chart, label=lambda e: f"{e['sram']} MiB", y_max=1.7)
     return Outcome(table, rows, [lines(str(series), of, *labels) for series, of in table.by("series")], columns=2)

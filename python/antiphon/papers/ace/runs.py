@@ -6,14 +6,13 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 import antiphon
 from antiphon._core import Workload
-from antiphon.repro import rows
 from antiphon.repro.data import Data, Series
 from antiphon.studies import Heartbeat, Job, Record
 
@@ -27,7 +26,6 @@ NO_OVERLAP, COMM_OPT, COMP_OPT, ACE, IDEAL = SYSTEMS = DATA.named(
 )
 """Table VI."""
 MODELS = RESNET, GNMT, DLRM = DATA.named("ResNet-50", "GNMT", "DLRM")
-row = partial(rows.row, DATA)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import re
 
 import antiphon
 from antiphon._core import engine_parts
-from antiphon.papers.ace.runs import ACE, DATA, SHAPES, row
+from antiphon.papers.ace.runs import ACE, DATA, SHAPES
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table
 
 ENDPOINTS = {str(each): each for each in antiphon.endpoints()}
@@ -34,11 +34,10 @@ def tables(_quick: bool) -> Steps:
     yield []
     given: list[Entry] = [*DATA.table("parameters")]
     table = Table(e | {"ours": _ours(e["of"], e["option"], e["unit"])} for e in given)
-    rows: list[Row] = []
+    rows = Rows(DATA, "tables")
     for e in table:
         note = DATA.texts["message"] if (e["table"], e["what"]) == ("III", "Message") else ""
-        paper = float(e["value"])
-        rows.append(row("tables", e, e["unit"], e["ours"], e["table"], paper=paper, note=note, is_input=True))
+        rows.add(e, e["unit"], e["ours"], e["table"], paper=float(e["value"]), note=note, is_input=True)
     return Outcome(table, rows)
 
 
@@ -57,11 +56,10 @@ def table4(_quick: bool) -> Steps:
         shares = {"area share": 100 * area / 1e6 / V100_MM2, "power share": 100 * power / 1e3 / V100_W}
         found = {"what": f"{case['count']} × {case['component']}", "area": area, "power": power}
         table.append(case | found | shares | stated)
-    rows: list[Row] = []
+    rows = Rows(DATA, "table4")
     for what, unit in (("area", "µm²"), ("power", "mW")):
         for e in table:
-            group, paper = f"{what} of the parts", e[f"stated {what}"]
-            rows.append(row("table4", e, unit, e[what], group, paper=paper, is_input=True))
+            rows.add(e, unit, e[what], f"{what} of the parts", paper=e[f"stated {what}"], is_input=True)
         total = table.values(what).total
-        rows.append(row("table4", {}, unit, total, group="ACE", what=what, key=what, tolerance=0.0003))
+        rows.add({}, unit, total, group="ACE", what=what, key=what, tolerance=0.0003)
     return Outcome(table, rows)

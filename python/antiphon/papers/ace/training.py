@@ -22,12 +22,11 @@ from antiphon.papers.ace.runs import (
     Iteration,
     iteration,
     left,
-    row,
 )
 from antiphon.repro.charts import Chart, Line, bar_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Row, Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Record
 
@@ -69,9 +68,9 @@ def fig9b(quick: bool) -> Steps:
     cases = grid(model=QUICK if quick else MODELS, npus=(LARGEST,), series=(ACE,))
     runs = yield [(case, _jobs(case)) for case in cases]
     table = Table(_over_time(case, *records) for case, records in runs)
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig9b")
     for e in table:
-        rows.append(row("fig9b", e, "%", e["backward"], "ACE, backward pass", str(e["model"]), str(e["model"])))
+        rows.add(e, "%", e["backward"], "ACE, backward pass", str(e["model"]), str(e["model"]))
     return Outcome(table, rows)
 
 
@@ -80,18 +79,18 @@ def fig10(quick: bool) -> Steps:
     cases = grid(model=QUICK if quick else MODELS, npus=(LARGEST,), series=(*OVERLAPPED, IDEAL))
     runs = yield [(case, _jobs(case)) for case in cases]
     table = Table(_over_time(case, *records) for case, records in runs)
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig10")
     for model, of in table.by("model"):
         for e in of.where(series=OVERLAPPED):
-            spec = f"{model}, share of Ideal", str(e["series"]), f"{model}: {e['series']}"
-            rows.append(row("fig10", e, "%", e["share"], *spec, tolerance=round(POINTS / 88.7, 3)))
+            words = f"{model}, share of Ideal", str(e["series"]), f"{model}: {e['series']}"
+            rows.add(e, "%", e["share"], *words, tolerance=round(POINTS / 88.7, 3))
         (ace,) = of.where(series=ACE)
         for e in of.where(series=(COMM_OPT, COMP_OPT)):
             over = e["series"]
-            spec = f"{model}, speed-up by ACE", str(over), f"{model}: ACE over {over}"
-            rows.append(row("fig10", ace, "×", e["time"] / ace["time"], *spec))
+            words = f"{model}, speed-up by ACE", str(over), f"{model}: ACE over {over}"
+            rows.add(ace, "×", e["time"] / ace["time"], *words)
         for e in of:
-            rows.append(row("fig10", e, "%", e["links"], f"{model}, links used, mean", str(e["series"])))
+            rows.add(e, "%", e["links"], f"{model}, links used, mean", str(e["series"]))
     charts = [Chart(e["title"], "time, ms", "%", lines=e["lines"], y_max=103) for e in table]
     return Outcome(table, rows + _of_resnet(table), charts, columns=4)
 
@@ -107,8 +106,9 @@ def _of_resnet(table: Table) -> list[Row]:
         "exposed, ACE": ("%", 100 * ace["exposed"] / ace["time"]),
         "iteration, BaselineCompOpt": ("ms", comp["time"] / 1e6),
     }
-    group = "ResNet-50, further"
-    rows = [row("fig10", {}, unit, ours, group=group, what=of, key=of) for of, (unit, ours) in stated.items()]
+    rows = Rows(DATA, "fig10")
+    for what, (unit, ours) in stated.items():
+        rows.add({}, unit, ours, "ResNet-50, further", what, what)
     # The paper's own numbers: what follows from some, beside others.
     exposed, comm_share, ace_share, ms = 0.315, 0.353, 94.3, 3.5
     decided = ((1 - exposed) / comm_share - 80 / 74) / (2 - 80 / 74)
@@ -133,24 +133,22 @@ def over_best(table: Table) -> list[float]:
 
 def over_baselines(table: Table, quick: bool) -> list[Row]:
     """How many times as fast ACE is."""
-    rows = [
-        Row(f"{model}: ACE over the best baseline", f"{npus} NPUs", "×", ratio)
-        for model, of in table.by("model")
-        for npus, ratio in zip(of.axis("npus"), over_best(of), strict=True)
-    ]
+    rows = Rows(DATA, "fig11")
+    for model, of in table.by("model"):
+        for npus, ratio in zip(of.axis("npus"), over_best(of), strict=True):
+            rows.append(Row(f"{model}: ACE over the best baseline", f"{npus} NPUs", "×", ratio))
     if quick:
         return rows
-    further = partial(row, "fig11", {})
     for series in (*BASELINES, ACE):
-        spec = "Share of Ideal, mean of 12", str(series), f"{series}: mean"
-        rows.append(further("%", fmean(table.where(series=series).column("share")), *spec))
+        words = "Share of Ideal, mean of 12", str(series), f"{series}: mean"
+        rows.add({}, "%", fmean(table.where(series=series).column("share")), *words)
     for model, of in table.by("model"):
         for how, value in (("mean", fmean(over_best(of))), ("most", max(over_best(of)))):
             what, key = f"{model}, {how}", f"{model}: over the best baseline, {how}"
-            rows.append(further("×", value, "ACE over the best baseline", what, key))
+            rows.add({}, "×", value, "ACE over the best baseline", what, key)
     ratios = [ratio for series in BASELINES for _, ratio in table.ratios("time", str(series), "ACE")]
     for how, value in (("mean", fmean(ratios)), ("most", max(ratios))):
-        rows.append(further("×", value, "ACE over all baselines", how, f"over all baselines, {how}"))
+        rows.add({}, "×", value, "ACE over all baselines", how, f"over all baselines, {how}")
     return rows
 
 
@@ -161,7 +159,9 @@ def fig11(quick: bool) -> Steps:
     runs = yield [(case, _jobs(case)) for case in cases]
     table = Table(_measure(case, *records) for case, records in runs)
     shares = table.where(series=SYSTEMS[:-1])
-    rows = [row("fig11", e, "%", e["share"], group=f"{e['series']}: share of Ideal") for e in shares]
+    rows = Rows(DATA, "fig11")
+    for e in shares:
+        rows.add(e, "%", e["share"], group=f"{e['series']}: share of Ideal")
     charts = [
         bar_chart(str(model), "iteration, ms", of, lambda e: f"{e['npus']} NPUs", PARTS)
         for model, of in table.by("model")
@@ -186,12 +186,12 @@ def fig12(_quick: bool) -> Steps:
         for case in cases
     ]
     table, drawn = Table(), Table()
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig12")
     for case, (before, after) in runs:
         series, loop = case["series"], case["loop"]
         e = case | {"what": UPDATES[loop], "gain": before["iteration_ns"] / after["iteration_ns"]}
         table.append(e)
-        rows.append(row("fig12", e, "×", e["gain"], e["what"], str(series), str(series) if loop == "overlap" else ""))
+        rows.add(e, "×", e["gain"], e["what"], str(series), str(series) if loop == "overlap" else "")
         for name, record in (("default loop", before), ("optimized loop", after)) if loop == "overlap" else ():
             parts = zip(PARTS, (record["compute_ns"] / 1e6, record["exposed_ns"] / 1e6), strict=True)
             drawn.append({"series": series, "loop": name} | dict(parts))

@@ -22,12 +22,12 @@ from antiphon.papers.aries.designs import (
     all_reduce,
     exists,
     least_ns,
-    row,
 )
 from antiphon.repro.charts import line_chart
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 
 KIB = 1 << 10
@@ -50,7 +50,7 @@ def fig9(quick: bool) -> Steps:
         line_chart(of[0]["title"], of, *labels, ticks=format_bytes, every=2, log=True)
         for of in table.split("algorithm", "side")
     ]
-    return Outcome(table, [row("fig9", e, "GB/s", e["rate"], note="") for e in table], charts, columns=2)
+    return Outcome(table, Rows(DATA, "fig9", table, "GB/s", "rate", note=""), charts, columns=2)
 
 
 def crossover(_cells: Cells, tables: Tables) -> Judged:
@@ -117,12 +117,12 @@ def beyond(quick: bool) -> Steps:
     cases = _cases([ARIES, LATENCY, SEARCHED[ARIES], CONCENTRATED], sides, sizes)
     runs = yield [(case, [all_reduce(case, case["series"])]) for case in cases]
     table = Table()
-    rows = []
+    rows = Rows(DATA, "beyond")
     for case, (own,) in runs:
         time, least = own["time_ns"], least_ns(case["side"], case["size"])
         e = case | {"time": time, "share": least / time}
         table.append(e)
-        rows.append(row("beyond", e, "µs", time / 1e3, group=e["name"], reference=least / 1e3, note=""))
+        rows.add(e, "µs", time / 1e3, group=e["name"], reference=least / 1e3, note="")
     return Outcome(table, rows)
 
 
@@ -135,4 +135,7 @@ def flits(quick: bool) -> Steps:
         (case, [all_reduce(case, case["series"], fidelity) for fidelity in ("flit", "packet")]) for case in cases
     ]
     table = Table(case | {"ratio": flits["time_ns"] / packets["time_ns"]} for case, (flits, packets) in runs)
-    return Outcome(table, [row("flits", e, "×", e["ratio"], group=e["name"], note="") for e in table])
+    rows = Rows(DATA, "flits")
+    for e in table:
+        rows.add(e, "×", e["ratio"], e["name"], note="")
+    return Outcome(table, rows)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
 import antiphon
 from antiphon.collective.timing import simulator
 from antiphon.names import Fidelity
-from antiphon.repro import rows
 from antiphon.repro.data import Data, Series
 from antiphon.repro.table import Entry
 from antiphon.studies import Heartbeat, Job, Point, Record
@@ -35,7 +34,6 @@ SEARCHED = dict(zip((ARIES, ADAPT), DATA.named("ARIES, searched", "Adapt-NoC, se
 """The best configurations found, beside those by the paper's policy, which is one for double binary trees."""
 BEST = {("dbtree", 8)}
 """Where they count: the paper's text has its policy for trees, but its figure for 8x8 says more than that gives."""
-row = partial(rows.row, DATA)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import antiphon
 from antiphon import Fabric
-from antiphon.papers.aries.designs import DATA, GRADIENT_BYTES, PORTS, PROCESSOR, SYSTEM, row
+from antiphon.papers.aries.designs import DATA, GRADIENT_BYTES, PORTS, PROCESSOR, SYSTEM
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Row, Rows
 from antiphon.repro.table import Entry, Table
 
 SIZE = 1 << 20
@@ -92,7 +91,7 @@ def eq1(_quick: bool) -> Steps:
     """Hops that bypasses save: those of the edges of a level on the mesh, of those that take fewest."""
     yield []
     table = Table()
-    rows: list[Row] = []
+    rows = Rows(DATA, "eq1")
     for side in (4, 8):
         fabric = Fabric(f"mesh:{side}x{side}")
         edges = antiphon.build(fabric, "dbtree", bytes=SIZE, system=SYSTEM).transfers
@@ -101,8 +100,7 @@ def eq1(_quick: bool) -> Steps:
             hops = int(edges["hops"][span == side**2 >> level].min())
             e = {"side": side, "level": level, "what": f"level {level}", "hops": hops}
             table.append(e)
-            paper = 1 + fewer_hops(side, level)
-            rows.append(row("eq1", e, "hops", hops, f"{side}x{side}", paper=paper, tolerance=0.0))
+            rows.add(e, "hops", hops, f"{side}x{side}", paper=1 + fewer_hops(side, level), tolerance=0.0)
     return Outcome(table, rows)
 
 
@@ -113,11 +111,11 @@ def table2(_quick: bool) -> Steps:
     """Parameters."""
     yield []
     table = Table(DATA.table("table2"))
-    rows: list[Row] = []
+    rows = Rows(DATA, "table2")
     for e in table:
         name = e["parameter"]
         ours: Any = OURS[name] if name in OURS else getattr(SYSTEM, name)
-        rows.append(row("table2", e, e["unit"], float(ours), "Table II", paper=float(e["value"]), is_input=True))
+        rows.add(e, e["unit"], float(ours), "Table II", paper=float(e["value"]), is_input=True)
     return Outcome(table, rows)
 
 
@@ -125,7 +123,7 @@ def area(_quick: bool) -> Steps:
     """Of 64 routers."""
     yield []
     mesh, aries = (antiphon.area(fabric).total_mm2 for fabric in ("mesh:8x8", "aries:8x8"))
-    e, of = {"what": "8x8", "routers": mesh, "muxes": aries - mesh}, partial(row, "area", {}, "mm²", group="64 routers")
-    adds = "what ARIES adds"
-    rows = [of(mesh, what="all", key="routers"), of(aries - mesh, what=adds, key="ARIES adds", is_input=True)]
+    rows, e = Rows(DATA, "area"), {"what": "8x8", "routers": mesh, "muxes": aries - mesh}
+    rows.add(e, "mm²", mesh, "64 routers", "all", "routers")
+    rows.add(e, "mm²", aries - mesh, "64 routers", "what ARIES adds", "ARIES adds", is_input=True)
     return Outcome(Table([e]), rows)

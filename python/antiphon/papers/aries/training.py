@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
@@ -29,7 +28,6 @@ from antiphon.papers.aries.designs import (
     design,
     exists,
     least_ns,
-    row,
     training,
 )
 from antiphon.repro.charts import bar_chart
@@ -37,7 +35,7 @@ from antiphon.repro.claims import Cells, Judged, Tables, listed
 from antiphon.repro.claims import share as share_of
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Row, Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Record
 
@@ -104,7 +102,7 @@ def fig10(quick: bool) -> Steps:
 
 def gains(table: Table, quick: bool) -> list[Row]:
     """How many times as fast ARIES is, in the mean of the networks."""
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig10")
     for here in table.split("algorithm", "side"):
         algorithm, side = here[0]["algorithm"], here[0]["side"]
         group, counts = f"{ALGORITHMS[algorithm]}, {side}x{side}", ways(algorithm, side)
@@ -112,16 +110,15 @@ def gains(table: Table, quick: bool) -> list[Row]:
             key, few = "" if quick else f"{algorithm} {side}x{side}: {series}", at.where(samples=SAMPLES[0])
             for way in counts if series in PEERS else counts[:1]:
                 how = WAYS[way] if len(counts) > 1 else ""
-                of = partial(row, "fig10", at[0], "×", group=group, key=key)
                 for samples, each in at.by("samples"):
                     mean = fmean(each.column(f"gain_{way}"))
-                    rows.append(of(mean, what=f"{series}, {samples} a chiplet{how}"))
+                    rows.add(at[0], "×", mean, group, f"{series}, {samples} a chiplet{how}", key)
                 mean, most = (fmean(few.column(f"{what}_{way}")) for what in ("exchanged", "ported"))
-                rows.append(of(mean, what=f"{series}, exchanges alone{how}", reference=most))
+                rows.add(at[0], "×", mean, group, f"{series}, exchanges alone{how}", key, reference=most)
     if not quick:
         for algorithm in table.axis("algorithm"):
             group, key = f"{TRANSFORMER}: time of exchanges saved", f"Transformer: {algorithm}"
-            rows.append(row("fig10", {}, "%", saved(table, algorithm), group, ALGORITHMS[algorithm], key))
+            rows.add({}, "%", saved(table, algorithm), group, ALGORITHMS[algorithm], key)
         rows += [
             Row(BUSIEST, f"{side}x{side}, {series}", "G", busiest(series, side))
             for side in table.axis("side")
@@ -214,15 +211,14 @@ def fig11(quick: bool) -> Steps:
     runs = yield [(case, _jobs(case)) for case in cases]
     table = Table(_energy(case, *records) for case, records in runs)
     shares = {f"Saved, {text}": (fitted(table, time), time) for time, text in TIMES.items()}
-    rows = [
-        Row("Static share of the mesh's energy, fitted", TIMES[time], "%", 100 * share)
-        for share, time in shares.values()
-    ]
+    rows = Rows(DATA, "fig11")
+    for share, time in shares.values():
+        rows.append(Row("Static share of the mesh's energy, fitted", TIMES[time], "%", 100 * share))
     for group, (share, time) in (shares | {"Saved, cited coefficients alone": (0.0, "iterated")}).items():
         for side in table.axis("side"):
             for series in PEERS:
                 key, ours = f"{side}x{side}: {series}", float(less(table, side, series, share, time))
-                rows.append(row("fig11", {}, "%", ours, group=group, what=key, key=key))
+                rows.add({}, "%", ours, group=group, what=key, key=key)
     (share, time), *_ = shares.values()
     drawn = Table(e | {"static": share * e[time], "dynamic": (1 - share) * e["dynamic"]} for e in table)
     parts = {"static": "static", "dynamic": "dynamic"}

@@ -17,17 +17,15 @@ from itertools import pairwise
 import antiphon
 from antiphon import Fabric
 from antiphon._core import TrainingPlan
-from antiphon.repro import rows as repro_rows
 from antiphon.repro.charts import bar_chart, line_chart, lines_of
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.results import Table as Columns
 from antiphon.studies import Job, Point, Record
 
 DATA = Data("ccube", tolerance=0.05)
-row = partial(repro_rows.row, DATA)
 KIB, MIB = 1 << 10, 1 << 20
 """The paper's kB and MB: 256 chunks of 256 kB make 64 MB."""
 NVLINK_GB = 25.0
@@ -134,13 +132,13 @@ def fig3(_quick: bool) -> Steps:
         found |= {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
         what = f"{series}, {most / 1000:g} kB" if most else str(series)
         table.append({"series": series, "most": most, "what": what} | found)
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig3")
     for e in table:
-        of = partial(row, "fig3", e, group=e["what"])
-        rows += [of("%", e["share"], what="share of the peak"), of("", e["calls"], what="AllReduces")]
+        rows.add(e, "%", e["share"], e["what"], "share of the peak")
+        rows.add(e, "", e["calls"], e["what"], "AllReduces")
         if e["series"] != one_shot:
             key, note = f"{e['what']}: times slower", DATA.texts["nccl"]
-            rows.append(of("×", e["slower"], what="times slower than one-shot", key=key, note=note))
+            rows.add(e, "×", e["slower"], e["what"], "times slower than one-shot", key, note=note)
     title, gradients = "Ring on the DGX-1", "ResNet-50, 102 MB of gradients"
     drawn, parts = table.where(most=(0, SLICE)), {"AllReduce": "share"}
     chart = bar_chart(title, "share of the peak rate, %", drawn, lambda _: gradients, parts, y_max=100)
@@ -166,14 +164,14 @@ def fig4(_quick: bool) -> Steps:
         found = {"ratio": 1 / slower, "slower": slower, "closed": ranks / (ranks - 1), "most": most, "MB": size >> 20}
         table.append(case | found | {"what": f"{ranks} nodes, {kB(case['size'])}"})
     finite = Table(e for e in table if e["size"] < ENDLESS)
-    rows = [row("fig4", e, "×", e["ratio"], group="Eq. 2 over Eq. 5") for e in finite]
+    rows = Rows(DATA, "fig4", finite, "×", "ratio", group="Eq. 2 over Eq. 5")
     endless, largest = "Eq. 5 over Eq. 2, endless data", "Eq. 5 over Eq. 2, largest of all sizes"
     for e in table.where(size=ENDLESS):
         nodes = f"{e['ranks']} nodes"
         # The paper rounds to whole percent.
-        spec = endless, nodes, f"ring over tree, endless data, {nodes}"
-        rows.append(row("fig4", e, "×", e["slower"], *spec, tolerance=0.005, reference=e["closed"]))
-        rows.append(row("fig4", e, "×", e["most"], group=largest, what=f"{nodes}, at {e['MB']} MB"))
+        words = endless, nodes, f"ring over tree, endless data, {nodes}"
+        rows.add(e, "×", e["slower"], *words, tolerance=0.005, reference=e["closed"])
+        rows.add(e, "×", e["most"], group=largest, what=f"{nodes}, at {e['MB']} MB")
     labels = "ranks", "nodes", "ratio", "ring / tree; above 1 the tree is faster"
     return Outcome(table, rows, [OVER_NODES("Ring's time over the tree's", finite, *labels)])
 
@@ -215,12 +213,12 @@ def fig12(quick: bool) -> Steps:
         stated = DATA.stated["fig12"].get(f"C1 over B, {what}")
         known = {"known": stated.value} if stated and case["series"] == SIMULATED else {}
         table.append(case | known | {"what": what} | _overlapping(case["series"], case["size"], records))
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig12")
     for e in table:
         if "time" in e:
-            rows.append(row("fig12", e, "ns", e["time"], group=f"{e['series']}: time", reference=e["exact"]))
+            rows.add(e, "ns", e["time"], group=f"{e['series']}: time", reference=e["exact"])
         else:
-            rows.append(row("fig12", e, "×", e["ratio"], f"C1 over B, {e['series']}", None, f"C1 over B, {e['what']}"))
+            rows.add(e, "×", e["ratio"], f"C1 over B, {e['series']}", None, f"C1 over B, {e['what']}")
     times, ratios = table.where(series=(B, C1, OWN)), table.where(series=(SIMULATED, EQUATIONS))
     charts = [
         line_chart(title, of, "size", "size", y, y_label, ticks=kB, every=2)
@@ -295,28 +293,24 @@ def fig14(quick: bool) -> Steps:
         model = {"ratio model": ring / trees, "turnaround model": (2 * height + chunks - 1) / (2 * height)}
         found = dict(zip(SETTINGS, ratios, strict=True)) | {"best": max(ratios), "turnaround": late / soon}
         table.append(case | {"what": f"{ranks} nodes, {kB(size)}"} | found | model)
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig14")
     for e in table:
-        rows.append(row("fig14", e, "×", e["ratio"], group="C1 over R", reference=e["ratio model"]))
-        rows.append(row("fig14", e, "×", e["256 kB"], group="C1 over R, chunks of 256 kB"))
-        rows.append(row("fig14", e, "×", e["links only"], group="C1 over R, latency of links only"))
+        rows.add(e, "×", e["ratio"], group="C1 over R", reference=e["ratio model"])
+        rows.add(e, "×", e["256 kB"], group="C1 over R, chunks of 256 kB")
+        rows.add(e, "×", e["links only"], group="C1 over R, latency of links only")
     for e in table:
-        group = "Gradient turnaround, B over C1"
-        rows.append(row("fig14", e, "×", e["turnaround"], group=group, reference=e["turnaround model"]))
+        rows.add(e, "×", e["turnaround"], group="Gradient turnaround, B over C1", reference=e["turnaround model"])
 
-    def of_all(e: Entry, ours: float, group: str, what: str, key: str, reference: float) -> Row:
-        return row("fig14", e, "×", ours, group, what, key, note=DATA.texts["unstated"], reference=reference)
-
-    small, large = table.where(size=16 * KIB), table.where(size=64 * MIB)
+    small, large, unstated = table.where(size=16 * KIB), table.where(size=64 * MIB), DATA.texts["unstated"]
     for of in () if quick else (small, large):
         ours, closed_form, size = of.values("ratio").most, of.values("ratio model").most, kB(of[0]["size"])
-        spec = "C1 over R, of all nodes", f"{size}, most", f"C1 over R, {size}, most"
-        rows.append(of_all(of[0], ours, *spec, closed_form))
+        words = "C1 over R, of all nodes", f"{size}, most", f"C1 over R, {size}, most"
+        rows.add(of[0], "×", ours, *words, note=unstated, reference=closed_form)
     turned, closed = large.values("turnaround"), large.values("turnaround model")
     means = {"most": (turned.most, closed.most), "mean": (turned.mean, closed.mean)}
     for name, (ours, reference) in () if quick else means.items():
-        spec = "Gradient turnaround, of all nodes", f"{kB(64 * MIB)}, {name}", f"turnaround, {name}"
-        rows.append(of_all(large[0], ours, *spec, reference))
+        words = "Gradient turnaround, of all nodes", f"{kB(64 * MIB)}, {name}", f"turnaround, {name}"
+        rows.add(large[0], "×", ours, *words, note=unstated, reference=reference)
     charts = []
     for title, y, y_label in (
         ("(a) C1 over R", "ratio", "times as fast"),

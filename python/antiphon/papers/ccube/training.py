@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -28,10 +27,10 @@ from antiphon.papers.ccube.systems import (
     allreduce,
     cost,
     layers,
-    row,
 )
 from antiphon.repro.charts import bar_chart, line_chart
 from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.results import Column
 from antiphon.studies import TrainingPoint
@@ -85,19 +84,20 @@ def fig13(quick: bool) -> Steps:
         found = {"gb": RATES[case["rate"]], "closed": closed, "iteration": iteration, "computing": computing}
         found |= {"what": f"{case['model']}, {case['rate']}, batch {case['batch']}", "share": share}
         table.append(case | found | {"percent": 100 * share, "time": iteration / computing})
-    rows = [row("fig13", e, "of ideal", e["share"], reference=e["closed"]) for e in table]
-    speed_up = partial(row, "fig13", unit="×", group="Speed-up of an iteration", note=DATA.texts["depends"])
+    rows = Rows(DATA, "fig13")
+    for e in table:
+        rows.add(e, "of ideal", e["share"], reference=e["closed"])
     pairs = ((C1, B, "mean"), (C1, B, "most"), (CC, B, "mean"), (CC, B, "most"), (CC, RING, "most"), (RING, C1, "most"))
     for over, slower, statistic in () if quick else pairs:
         # Of shares of the ideal speed: the larger one is over the smaller one.
         of, what = table.where(series=slower), f"{over} over {slower}, {statistic}"
         ratios = table.where(series=over).over("share", of)
         ours = ratios.mean if statistic == "mean" else ratios.most
-        rows.append(speed_up(of[0], ours=ours, what=what, key=what))
+        rows.add(of[0], "×", ours, "Speed-up of an iteration", what, what, note=DATA.texts["depends"])
     if not quick:
         of = table.where(series=CC)
-        spec = "Largest share of ideal speed", "CC", "CC, largest share"
-        rows.append(row("fig13", of[0], "%", of.values("percent").most, *spec, note=DATA.texts["depends"]))
+        words = "Largest share of ideal speed", "CC", "CC, largest share"
+        rows.add(of[0], "%", of.values("percent").most, *words, note=DATA.texts["depends"])
     charts = [
         bar_chart(
             f"{of[0]['model']}, {of[0]['rate']}",
@@ -127,7 +127,7 @@ def fig17(_quick: bool) -> Steps:
     of = layers("resnet50", FIG_17_BATCH)
     names = [str(name) for name in of["layer"]]
     stages = {stage: [bool(re.match(f"s{stage - 1}.*b", name)) for name in names] for stage in (1, 2, 3, 4)}
-    table, further, charts = Table(), [], []
+    table, further, charts = Table(), Rows(DATA, "fig17"), []
     parameters, forward = DATA.named("parameters", "forward pass")
     for series, unit, values, title, y_label in (
         (parameters, "", of["gradient_bytes"].astype(float) / 4, "Parameters of a layer", "millions"),
@@ -141,8 +141,10 @@ def fig17(_quick: bool) -> Steps:
             part.append({"series": series, "layer": layer, "unit": unit} | found | all)
         table += part
         charts.append(line_chart(title, part, "place", "layer", "millions", y_label))
-        own = partial(row, "fig17", part[0])
-        further += [own("of 1", all["correlation"], what="rank correlation with depth")]
-        further += [own(unit, mean, what=f"mean of {name}") for name, mean in means.items()]
-    rows = [row("fig17", e, e["unit"], e["value"]) for e in table]
+        further.add(part[0], "of 1", all["correlation"], what="rank correlation with depth")
+        for name, mean in means.items():
+            further.add(part[0], unit, mean, what=f"mean of {name}")
+    rows = Rows(DATA, "fig17")
+    for e in table:
+        rows.add(e, e["unit"], e["value"])
     return Outcome(table, rows + further, charts, columns=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -23,13 +23,12 @@ from antiphon.papers.ccube.systems import (
     SYSTEM,
     TREES,
     chunk_by_eq_4,
-    row,
     tree_spec,
 )
 from antiphon.repro.charts import Block, bar_chart, span_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.results import Table as Columns
 from antiphon.results import rows_of
@@ -101,16 +100,16 @@ def fig5(quick: bool) -> Steps:
     cases = grid(drawn=(True,), ranks=(4,), chunks=(4,), series=text)
     ranks = (4, 8) if quick else (4, 8, 16, 32, 64, 128)
     cases += grid(drawn=(False,), ranks=ranks, chunks=(1, 4, 16, 64), series=(TREE, OVERLAPPED))
-    table, rows, blocks = Table(), [], {}
+    table, rows, blocks = Table(), Rows(DATA, "fig5"), {}
     for case in cases:
         e = case | _steps(case)
         table.append(e)
         if case["drawn"]:
             blocks[case["series"]] = _blocks(case, text[case["series"]])
             note = DATA.texts["ring_steps"] if case["series"] == A_RING else ""
-            rows.append(row("fig5", e, "steps", e["steps"], key=case["series"], note=note, tolerance=0.0))
+            rows.add(e, "steps", e["steps"], key=case["series"], note=note, tolerance=0.0)
         else:
-            rows.append(row("fig5", e, "steps", e["steps"], key="", reference=e["exact"], tolerance=0.0))
+            rows.add(e, "steps", e["steps"], key="", reference=e["exact"], tolerance=0.0)
     links = ("N1 to N2", "N3 to N2", "N2 to N4", "N4 to N2", "N2 to N1", "N2 to N3")
     charts = [
         span_chart(title, "steps", 10, tracks, blocks[series])
@@ -146,11 +145,11 @@ def fig7(_quick: bool) -> Steps:
     cases = grid(ranks=(8,), chunks=(6,), series=(TREE, OVERLAPPED))
     table = Table(case | _levels(case) for case in cases)
     tracks = [f"level {level} up" for level in (3, 2, 1)] + [f"level {level} down" for level in (1, 2, 3)]
-    rows, charts = [], []
+    rows, charts = Rows(DATA, "fig7"), []
     for letter, e in zip("ab", table, strict=True):
         steps, turnaround, what = e["steps"], e["turnaround"], e["what"]
-        rows.append(row("fig7", e, "steps", steps, what=f"{what}: AllReduce", reference=e["exact"]))
-        rows.append(row("fig7", e, "steps", turnaround, what=f"{what}: gradient turnaround", reference=e["first"]))
+        rows.add(e, "steps", steps, what=f"{what}: AllReduce", reference=e["exact"])
+        rows.add(e, "steps", turnaround, what=f"{what}: gradient turnaround", reference=e["first"])
         title = f"({letter}) {e['series']}: the first chunk is everywhere after {turnaround} steps, all after {steps}"
         charts.append(span_chart(title, "steps", 16, tracks, e["blocks"]))
     return Outcome(table, rows, charts)
@@ -194,7 +193,7 @@ def fig10(_quick: bool) -> Steps:
     yield []
     pairs = ("0-3", "0-4", "1-2", "1-5", "2-3", "4-7", "5-6", "6-7")
     table = Table()
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig10")
     for name, trees, overlap in (
         ("one tree, overlapped", 1, True),
         ("two trees, not overlapped", 2, False),
@@ -216,13 +215,12 @@ def fig10(_quick: bool) -> Steps:
             links = 1 if _single(fabric, schedule, pair.split("-")) else 2
             part.append(case | {"pair": pair, "links": links, "stated links": stated.value if stated else None})
         table += part
-        own = partial(row, "fig10", part[0], tolerance=0.0)
-        rows.append(own("of 1", proven))
+        rows.add(part[0], "of 1", proven, tolerance=0.0)
         for e in part:
             what, key = f"NVLinks needed on {e['pair']}", f"{name}, {e['pair']}"
-            rows.append(row("fig10", e, "", e["links"], what=what, key=key, tolerance=0.0))
+            rows.add(e, "", e["links"], what=what, key=key, tolerance=0.0)
         for detour in ("detour of 2-4 over GPU", "detour of 3-5 over GPU")[:trees]:
-            rows.append(own("", detours[detour], what=detour))
+            rows.add(part[0], "", detours[detour], what=detour, tolerance=0.0)
     of, parts = itemgetter("pair"), {"links": "links"}
     chart = bar_chart("Pairs that have two", "NVLinks needed", table, of, parts, known="stated links")
     return Outcome(table, rows, [chart])
@@ -247,7 +245,10 @@ def fig15(_quick: bool) -> Steps:
         own, later = hops["a"] == gpu, hops["hop"] > 0
         shares = (float(hops["bytes"][of].sum()) / BYTES for of in (own & ~later, own & later))
         table.append({"gpu": gpu, "what": f"GPU {gpu}"} | dict(zip(parts, shares, strict=True)))
-    rows = [row("fig15", e, "of the data", e[part], group=f"sent, {part}") for e in table for part in parts]
+    rows = Rows(DATA, "fig15")
+    for e in table:
+        for part in parts:
+            rows.add(e, "of the data", e[part], f"sent, {part}")
     of, columns = itemgetter("what"), {part: part for part in parts}
     title = "What a GPU sends in an AllReduce"
     return Outcome(table, rows, [bar_chart(title, "times the data", table, of, columns, label=lambda _: "GPU")])
@@ -296,10 +297,10 @@ def _examples(figure: str, cases: list[Entry], x_max: float) -> Steps:
     """Figs. 8 and 16."""
     yield []
     table = Table(case | _chained(case) for case in cases)
-    rows, charts = [], []
+    rows, charts = Rows(DATA, figure), []
     for e in table:
         for what in ("AllReduce", "iteration", "waits for the first layer", "bubbles"):
-            rows.append(row(figure, e, "steps", e[what], group=e["title"], what=what))
+            rows.add(e, "steps", e[what], group=e["title"], what=what)
         tracks = ("reduction", "broadcast", "forward")
         charts.append(span_chart(e["title"], "time in steps of a chunk", x_max, tracks, e["blocks"]))
     return Outcome(table, rows, charts)

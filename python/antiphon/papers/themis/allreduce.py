@@ -9,12 +9,11 @@ from statistics import fmean
 from typing import Any
 
 import antiphon
-from antiphon.repro import rows as repro_rows
 from antiphon.repro.charts import Block, Chart, Line, bar_chart, line_chart, span_chart
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import RailsPoint, Record
 
@@ -38,7 +37,6 @@ QUICK = NEXT[1:3]
 SENSITIVE = (NEXT[2], NEXT[5])
 """The topologies of Fig. 10."""
 MB, GB = 1_000_000, 1_000_000_000
-row = partial(repro_rows.row, DATA)
 
 
 @cache
@@ -69,7 +67,9 @@ def table1(_quick: bool) -> Steps:
     for kind, (done,) in runs:
         what = f"{kind}, 8 NPUs: steps of an AllReduce"
         table.append({"kind": kind, "series": kinds[kind], "what": what, "steps": done["time_ns"] / 1000})
-    rows = [row("table1", e, "steps", e["steps"], key=e["what"], tolerance=0.001) for e in table]
+    rows = Rows(DATA, "table1")
+    for e in table:
+        rows.add(e, "steps", e["steps"], key=e["what"], tolerance=0.001)
     return Outcome(table, rows, columns=2)
 
 
@@ -87,14 +87,15 @@ def table2(_quick: bool) -> Steps:
         for (name, _), ours in zip(PARAMETERS.values(), values, strict=True):
             found |= {name: float(ours), f"stated {name}": float(case[name]) if kind == case["kind"] else None}
         table.append(case | found | {"kind": kind})
-    given = partial(row, "table2", tolerance=0.001, is_input=True)
-    rows: list[Row] = []
+    rows = Rows(DATA, "table2")
     for e in table:
         for what, (column, unit) in PARAMETERS.items():
             dimension = f"dim{e['dimension']} ({e['kind']}), {what}"
-            rows.append(given(e, unit, e[column], group=e["name"], what=dimension, paper=e[f"stated {column}"]))
+            stated = {"paper": e[f"stated {column}"], "tolerance": 0.001, "is_input": True}
+            rows.add(e, unit, e[column], e["name"], dimension, **stated)
     for name, of in table.by("name"):
-        rows.append(given(of[0], "NPUs", of[0]["npus"], group=name, what="all dimensions", paper=1024))
+        npus = of[0]["npus"]
+        rows.add(of[0], "NPUs", npus, name, "all dimensions", paper=1024, tolerance=0.001, is_input=True)
     chart = bar_chart(
         "Rate of an NPU into each dimension",
         "Gb/s",
@@ -130,14 +131,13 @@ def scenarios(_quick: bool) -> Steps:
             found |= {"utilization": 100 * done["utilization"], "far": far, "turned": turned}
         table.append(case | found | {"what": f"{found['provision']}: {case['ratio']:g} of just enough"})
     swept = Table(e for e in table if e["ratio"] > 0)
-    rows = [row("scenarios", e, "%", e["utilization"], note="") for e in swept]
+    rows = Rows(DATA, "scenarios", swept, "%", "utilization", note="")
     for e in table.where(series=BOUND, ratio=0):
-        rows.append(row("scenarios", e, "%", e["utilization"], what=e["topology"]))
-        group, what = "Least rate over just enough", f"{e['topology']}: {e['pair']}"
-        rows.append(row("scenarios", e, "×", e["least"], group=group, what=what))
+        rows.add(e, "%", e["utilization"], what=e["topology"])
+        rows.add(e, "×", e["least"], group="Least rate over just enough", what=f"{e['topology']}: {e['pair']}")
     (e,) = table.where(series=BASELINE, topology=CURRENT)
     used, note = "2D-current: rate of dim2 that the baseline uses", DATA.texts["factors"]
-    rows.append(row("scenarios", e, "Gb/s", e["far"], what=used, key=used, tolerance=0.05, note=note))
+    rows.add(e, "Gb/s", e["far"], what=used, key=used, tolerance=0.05, note=note)
     labels = "ratio", "rate of dim2 over what is just enough", "utilization", "utilization, %"
     return Outcome(table, rows, [line_chart("16x8 NPUs, 1 GB", swept, *labels, ticks="{:g}".format, y_max=103)])
 
@@ -170,14 +170,13 @@ def fig5(_quick: bool) -> Steps:
         times = {f"stage {n + 1}": time / unit for n, time in first}
         makespan = {"what": "makespan", "makespan": done["time_ns"] / unit}
         table.append(case | makespan | {"orders": orders, "blocks": blocks} | loads | times)
-    baseline, rows = table[0], []
+    baseline, rows = table[0], Rows(DATA, "fig5")
     does = ("ReduceScatter on dim1", "ReduceScatter on dim2", "AllGather on dim2", "AllGather on dim1")
     for stage, key in ((f"stage {n}", f"stage {n}, {what}") for n, what in enumerate(does, 1)):
-        rows.append(row("fig5", baseline, "units", baseline[stage], "Chunk 1, baseline", key, key, tolerance=0.001))
+        rows.add(baseline, "units", baseline[stage], "Chunk 1, baseline", key, key, tolerance=0.001)
     for e in table:
         for what in ("makespan", "load of dim1", "load of dim2"):
-            key = f"{e['series']}: {what}"
-            rows.append(row("fig5", e, "units", e[what], what=what, key=key, tolerance=0.001, note=""))
+            rows.add(e, "units", e[what], what=what, key=f"{e['series']}: {what}", tolerance=0.001, note="")
     label = "time in units; blocks are CHUNK.STAGE"
     charts = [span_chart(str(e["series"]), label, 8.2, ("dim1", "dim2"), e["blocks"]) for e in table]
     return Outcome(table, rows, charts, columns=2)
@@ -197,16 +196,15 @@ def fig8(quick: bool) -> Steps:
         case | {"time": done["time_ns"], "utilization": 100 * done["utilization"], "ms": done["time_ns"] / 1e6}
         for case, (done,) in runs
     )
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig8")
     for series, of in table.by("series"):
-        rows += [row("fig8", e, "ns", e["time"]) for e in of]
+        rows.each(of, "ns", "time")
         if not quick and series != BASELINE:
             faster, published = table.where(series=BASELINE).over("time", of), series.published
             for mean, ours in (("arithmetic", faster.mean), ("geometric", faster.geometric)):
-                what = f"speed-up, {mean} mean of 30"
-                rows.append(row("fig8", of[0], "×", ours, what=what, key=f"{published}: speed-up"))
-            spec = f"{series}, largest", "speed-up", f"{published}: largest speed-up"
-            rows.append(row("fig8", of[0], "×", faster.most, *spec, tolerance=0.05))
+                rows.add(of[0], "×", ours, what=f"speed-up, {mean} mean of 30", key=f"{published}: speed-up")
+            words = f"{series}, largest", "speed-up", f"{published}: largest speed-up"
+            rows.add(of[0], "×", faster.most, *words, tolerance=0.05)
     charts = [
         bar_chart(topology, "time, ms", of, lambda e: f"{e['MB']} MB", {"AllReduce": "ms"})
         for topology, of in table.where(series=DRAWN).by("topology")
@@ -240,14 +238,14 @@ def fig9(_quick: bool) -> Steps:
     cases = grid(topology=NEXT[1:2], size=(GB,), series=(BASELINE, FIFO, SCF, SEARCH))
     runs = yield [(case, [run(case, GB, tables=("timeline",))]) for case in cases]
     table = Table(case | {"what": str(case["series"])} | _activity(done) for case, (done,) in runs)
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig9")
     for e in table:
         for name in ("dim1", "dim2", "dim3"):
             for what in (f"{name}: activity", f"{name}: utilization"):
-                rows.append(row("fig9", e, "%", e[what], what=what, note=""))
+                rows.add(e, "%", e[what], what=what, note="")
             if e["series"] == BASELINE and name != "dim1":
                 key = f"rate that the baseline leaves unused on {name}"
-                rows.append(row("fig9", e, "Gb/s", e[key], what=key, key=key, note=""))
+                rows.add(e, "Gb/s", e[key], what=key, key=key, note="")
     charts = [Chart(e["what"], "time, ms", "activity, %", lines=e["lines"], y_max=103) for e in table]
     return Outcome(table, rows, charts, columns=2)
 
@@ -264,15 +262,15 @@ def fig10(quick: bool) -> Steps:
         stated = DATA.stated["fig10"].get(f"{case['series']}, {case['chunks']} chunks")
         found = {"utilization": 100 * done["utilization"], "known mean": stated.value if stated else None}
         table.append(case | found | {"what": f"{case['topology']}, {case['chunks']} chunks"})
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig10")
     for series, of in table.by("series"):
         for count, at in of.where(topology=SENSITIVE).by("chunks"):
             mean, key = at.values("utilization").mean, f"{series.published}, {count} chunks"
-            rows += [row("fig10", e, "%", e["utilization"]) for e in at]
-            rows.append(row("fig10", at[0], "%", mean, what=f"mean of the two, {count} chunks", key=key))
+            rows.each(at, "%", "utilization")
+            rows.add(at[0], "%", mean, what=f"mean of the two, {count} chunks", key=key)
         for count, at in () if quick else of.where(chunks=(4, 8, 16)).by("chunks"):
             mean, what = at.values("utilization").mean, f"mean of the six topologies, {count} chunks"
-            rows.append(row("fig10", at[0], "%", mean, what=what, key=""))
+            rows.add(at[0], "%", mean, what=what, key="")
     drawn = table.where(series=DRAWN, topology=SENSITIVE)
     labels, lines = ("chunks", "chunks", "utilization", "utilization, %"), partial(line_chart, ticks=str, y_max=103)
     charts = [lines(topology, of, *labels) for topology, of in drawn.by("topology")]
@@ -294,16 +292,16 @@ def fig11(quick: bool) -> Steps:
         moved = 100 * other[0]["utilization"] - used if other else 0.0
         found = {"time": own["time_ns"], "utilization": used, "off closed form": abs(used - closed), "moved": moved}
         table.append(case | found)
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig11")
     for series, of in table.by("series"):
-        rows += [row("fig11", e, "%", e["utilization"], key="") for e in of]
+        rows.each(of, "%", "utilization", key="")
         if not quick:
             mean, key = of.values("utilization").mean, series.published
-            rows.append(row("fig11", of[0], "%", mean, what="mean of the 30 points", key=key))
+            rows.add(of[0], "%", mean, what="mean of the 30 points", key=key)
     for series, of in table.where(series=(FIFO, SCF)).by("series"):
         moves, group = of.values("moved"), f"{series}, sizes 1.5 % larger"
-        rows.append(row("fig11", of[0], "points", moves.farthest, group=group, what="largest change of a point"))
-        rows.append(row("fig11", of[0], "points", moves.mean, group=group, what="change of the mean"))
+        rows.add(of[0], "points", moves.farthest, group=group, what="largest change of a point")
+        rows.add(of[0], "points", moves.mean, group=group, what="change of the mean")
     labels = "MB", "AllReduce, MB", "utilization", "utilization, %"
     drawn = table.where(series=DRAWN).by("topology")
     return Outcome(table, rows, [line_chart(name, of, *labels, y_max=103) for name, of in drawn], columns=3)

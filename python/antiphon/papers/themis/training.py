@@ -20,13 +20,12 @@ from antiphon.papers.themis.allreduce import (
     SEARCH,
     dimensions,
     in_two_lines,
-    row,
 )
 from antiphon.repro.charts import Chart, Line, bar_chart
 from antiphon.repro.claims import Cells, Judged, Tables, by_form
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Job, Record, TrainingPoint
 
@@ -132,7 +131,7 @@ def fig4(quick: bool) -> Steps:
     runs = yield [(case, _runs(case)) for case in cases]
     table = Table(_measured(case, records) for case, records in runs)
     baseline = table.where(series=BASELINE)
-    rows = [row("fig4", e, "%", e["share"]) for e in baseline]
+    rows = Rows(DATA, "fig4", baseline, "%", "share")
     if not quick:
         current, coming = baseline.where(topology=CURRENT), baseline.where(topology=NEXT)
         shares = coming.values("share")
@@ -141,13 +140,13 @@ def fig4(quick: bool) -> Steps:
             (coming, "next generation: baseline utilization, mean", shares.mean),
             (coming, "next generation: baseline utilization, least", shares.least),
         ):
-            rows.append(row("fig4", of[0], "%", ours, group="Utilization", what=what, key=what, tolerance=0.05))
+            rows.add(of[0], "%", ours, group="Utilization", what=what, key=what, tolerance=0.05)
         group, note = "Speed-up of an iteration", DATA.texts["assumed"]
         for model, of in table.where(series=IDEAL, topology=NEXT).by("model"):
             faster = baseline.over("time", of)
             for statistic, ours in (("mean", faster.mean), ("most", faster.most)):
                 what = f"{model}: ideal over baseline, {statistic}"
-                rows.append(row("fig4", of[0], "×", ours, group, what, what, tolerance=0.05, note=note))
+                rows.add(of[0], "×", ours, group, what, what, tolerance=0.05, note=note)
     charts = [
         Chart(str(model), "utilization, %", "time / slowest", lines=_over_utilization(of))
         for model, of in table.by("model")
@@ -161,25 +160,21 @@ def fig12(quick: bool) -> Steps:
     runs = yield [(case, _runs(case)) for case in cases]
     table = Table(_measured(case, records) for case, records in runs)
     parts = {"iteration": "time", "compute": "compute", "exposed, model": "model part", "exposed, data": "data"}
-    rows: list[Row] = []
+    rows = Rows(DATA, "fig12")
     for e in table:
         for part, column in parts.items():
-            rows.append(row("fig12", e, "ns", e[column], group=f"{e['series']}: {part}", note=""))
+            rows.add(e, "ns", e[column], group=f"{e['series']}: {part}", note="")
     baseline, faster = table.where(series=BASELINE), table.where(series=() if quick else (SCF, SEARCH, IDEAL))
-
-    def speed_up(e: Entry, ours: float, group: str, what: str, key: str, note: str) -> Row:
-        return row("fig12", e, "×", ours, group, what, key, tolerance=0.05, note=note)
-
     for of in faster.split("series", "model"):
         series, model, ratios = of[0]["series"], of[0]["model"], baseline.over("time", of)
         group = f"{series}: speed-up of an iteration"
         for statistic, ours in (("mean", ratios.mean), ("most", ratios.most)):
             key = f"{model}: {series}, {statistic}"
-            rows.append(speed_up(of[0], ours, group, f"{model}, {statistic}", key, DATA.texts["assumed"]))
+            rows.add(of[0], "×", ours, group, f"{model}, {statistic}", key, tolerance=0.05, note=DATA.texts["assumed"])
     for series, of in faster.by("series"):
         group, key = "Exposed communication, reduced", f"{series}: exposed communication"
         ours = baseline.over("exposed", of).mean
-        rows.append(speed_up(of[0], ours, group, f"{series}, mean of 24", key, ""))
+        rows.add(of[0], "×", ours, group, f"{series}, mean of 24", key, tolerance=0.05, note="")
     drawn = {"compute": "compute", "exposed, model parallel": "model part", "exposed, data parallel": "data"}
     charts = [
         bar_chart(str(model), "iteration / baseline's", of, in_two_lines("topology"), drawn, over=BASELINE)

@@ -9,11 +9,11 @@ from statistics import median
 import antiphon
 from antiphon import Fabric, format_bytes
 from antiphon.papers.tto.artifact import DATA, ArtifactPoint, built
-from antiphon.repro import rows as repro_rows
 from antiphon.repro.charts import Chart, Line, bar_chart, line_chart
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Job
 
@@ -26,7 +26,6 @@ ALGORITHMS, FLITS, MODELS = (
 RING, RING_2D, _, _, MULTI_TREE, BI_EVEN, BI_ODD, BI_ODD_CORNER, TTO = ALGORITHMS
 IN_FLITS = 16 * MIB
 """The largest AllReduce that is run in flits."""
-row = partial(repro_rows.row, DATA)
 
 
 def takes_part(case: Entry) -> bool:
@@ -67,7 +66,9 @@ def table1(_quick: bool) -> Steps:
         counted = {"used": stats.used_links_percent, "ranks": fabric.ranks, "steps": stats.steps}
         counted |= {"steps of the bidirectional ring": 2 * fabric.ranks - 2}
         table.append(case | counted | {"what": f"{side}x{side}", "stated": float(stated["value"]) if stated else None})
-    rows = [row("table1", e, "%", e["used"], key=f"{e['series']} {e['what']}", tolerance=0.02, note="") for e in table]
+    rows = Rows(DATA, "table1")
+    for e in table:
+        rows.add(e, "%", e["used"], key=f"{e['series']} {e['what']}", tolerance=0.02, note="")
     of, parts = itemgetter("what"), {"in use": "used"}
     chart = bar_chart("Links in use", "links in use, %", table, of, parts, known="stated")
     return Outcome(table, rows, [chart], columns=2)
@@ -102,7 +103,7 @@ def fig8(quick: bool) -> Steps:
     labels, drawn = ("bytes", "AllReduce data", "bandwidth", "bandwidth, GiB/s"), table.where(series=ALGORITHMS)
     lines = partial(line_chart, ticks=format_bytes, every=2)
     charts = [lines(f"{side}x{side} mesh", of, *labels) for side, of in drawn.by("side")]
-    return Outcome(table, [row("fig8", e, "GiB/s", e["bandwidth"]) for e in table], charts, columns=2)
+    return Outcome(table, Rows(DATA, "fig8", table, "GiB/s", "bandwidth"), charts, columns=2)
 
 
 def fig9(quick: bool) -> Steps:
@@ -128,7 +129,7 @@ def fig9(quick: bool) -> Steps:
         of = Table(e for e in table.where(series=algorithms) if (e["side"] - side) % 2 == 0)
         y_label, known = f"time / Ring on {side}x{side}", "known relative"
         charts.append(line_chart(f"{name} meshes", of, "chiplets", "chiplets", "relative", y_label, known=known))
-    return Outcome(table, [row("fig9", e, "ns", e["time"]) for e in table], charts, columns=2)
+    return Outcome(table, Rows(DATA, "fig9", table, "ns", "time"), charts, columns=2)
 
 
 def fig12(_quick: bool) -> Steps:
@@ -147,12 +148,12 @@ def fig12(_quick: bool) -> Steps:
         mean = 100 * done["link_utilization_mean"]
         found = {"mean": mean, "median": median(shares), "peak": max(shares), "starts": starts, "shares": shares}
         table.append(case | found)
-    rows = [row("fig12", e, "%", e["mean"]) for e in table]
+    rows = Rows(DATA, "fig12", table, "%", "mean")
     said = [(TTO, "median"), (RING, "median"), (BI_ODD_CORNER, "median"), (MULTI_TREE, "mean"), (MULTI_TREE, "peak")]
     for series, what in said:
         (e,) = table.where(series=series)
         key = f"{series}: {what}"
-        rows.append(row("fig12", e, "%", e[what], "As the text says", key, key, tolerance=0.05, note=""))
+        rows.add(e, "%", e[what], "As the text says", key, key, tolerance=0.05, note="")
     lines = [Line(str(e["series"]), e["starts"], e["shares"], marked=False) for e in table]
     chart = Chart("9x9 mesh, 256 MiB", "time, ms", "links in use, %", lines=lines, y_max=100)
     return Outcome(table, rows, [chart])
@@ -171,7 +172,7 @@ def fig14(_quick: bool) -> Steps:
     )
     labels = "8x8 mesh, 128 MiB", table, "chunk", "chunk", "bandwidth", "bandwidth, GiB/s"
     chart = line_chart(*labels, ticks=format_bytes)
-    return Outcome(table, [row("fig14", e, "GiB/s", e["bandwidth"], tolerance=0.005) for e in table], [chart])
+    return Outcome(table, Rows(DATA, "fig14", table, "GiB/s", "bandwidth", tolerance=0.005), [chart])
 
 
 def odd_corner(_cells: Cells, _tables: Tables) -> Judged:

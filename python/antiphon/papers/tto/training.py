@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from operator import itemgetter
 
 from antiphon.papers.tto.allreduce import (
@@ -15,14 +14,13 @@ from antiphon.papers.tto.allreduce import (
     RING,
     RING_2D,
     TTO,
-    row,
     takes_part,
 )
 from antiphon.papers.tto.artifact import DATA, ArtifactTraining
 from antiphon.repro.charts import Chart, bar_chart, line_chart
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row
+from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Record
 
@@ -114,15 +112,16 @@ def _epochs(figure: str, tables: str, cases: list[Entry], chunk: int = 0) -> Ste
                 "known computing": _number(computed, "total_cycles_json"),
             }
         )
-    rows: list[Row] = []
+    rows = Rows(DATA, figure)
     for of in table.split("array", "model"):
         what = f"{of[0]['model']}, {of[0]['array']}x{of[0]['array']} MACs"
-        computing = partial(row, figure, of[0], "ns", of[0]["computing"], "Compute of an iteration", what)
-        rows.append(computing(artifact=of[0]["known computing"], tolerance=0.01, note="", source=""))
+        computing, known = of[0]["computing"], of[0]["known computing"]
+        firm = {"artifact": known, "tolerance": 0.01, "note": "", "source": ""}
+        rows.add(of[0], "ns", computing, "Compute of an iteration", what, **firm)
     for column, unit in (("epoch", "s"), ("AllReduce", "ns")):
         for e in table:
             group, source, known = f"{e['series']}: {column}", f"{e['source']}: {column}", e[f"known {column}"]
-            rows.append(row(figure, e, unit, e[column], group, artifact=known, source=source))
+            rows.add(e, unit, e[column], group, artifact=known, source=source)
     charts = []
     for of in table.where(series=ALGORITHMS).split("side", "array"):
         side, array = of[0]["side"], of[0]["array"]
@@ -155,7 +154,7 @@ def fig11(quick: bool) -> Steps:
     runs = yield [(case, [training(case, 24576, "layerwise")]) for case in cases]
     table = Table(case | _measured(done) for case, (done,) in runs)
     chart = _bars("8x8 mesh, layer by layer", table.where(series=ALGORITHMS), "compute", "both", "AllReduce")
-    return Outcome(table, [row("fig11", e, "ns", e["iteration"]) for e in table], [chart])
+    return Outcome(table, Rows(DATA, "fig11", table, "ns", "iteration"), [chart])
 
 
 def viii_b(_quick: bool) -> Steps:
@@ -163,10 +162,10 @@ def viii_b(_quick: bool) -> Steps:
     cases = grid(series=(BI_EVEN, TTO), model=(RESNET,), side=(8,), array=(256,))
     runs = yield [(case, [training(case)]) for case in cases]
     table = Table(case | _measured(done) | {"what": "ResNet152 on 8x8"} for case, (done,) in runs)
-    rows: list[Row] = []
+    rows = Rows(DATA, "viii-b")
     for e in table:
         key = f"iterations, {e['series']}"
-        rows.append(row("viii-b", e, "", e["iterations"], group="Equation 1", what=key, key=key, tolerance=0, note=""))
+        rows.add(e, "", e["iterations"], group="Equation 1", what=key, key=key, tolerance=0, note="")
     ring, times, gain = table[0], table.values("time"), DATA.texts["gain"]
     sent = [(f"AllReduce, {e['series']}", f"AllReduce, {e['series']}", "ns", e["AllReduce"], "") for e in table]
     for what, key, unit, ours, note in (
@@ -175,7 +174,7 @@ def viii_b(_quick: bool) -> Steps:
         ("gain of TTO in an epoch", "gain", "ns", times.fall, ""),
         ("gain as share of the baseline's epoch", "gain share", "%", times.fallen, gain),
     ):
-        rows.append(row("viii-b", ring, unit, ours, group="Equation 2", what=what, key=key, note=note))
+        rows.add(ring, unit, ours, group="Equation 2", what=what, key=key, note=note)
     parts = {part: f"{part} part" for part in ("compute", "AllReduce")}
     in_s = Table(e | {column: e[column] / 1e9 for column in parts.values()} for e in table)
     return Outcome(table, rows, [bar_chart("ResNet152 on 8x8", "epoch, s", in_s, itemgetter("series"), parts)])
@@ -209,5 +208,7 @@ def one_less(quick: bool) -> Steps:
     ):
         labels = axis, f"side of the {of}", "speedup", "speedup of TTO's epoch"
         charts.append(line_chart(title, part, *labels, ticks=str, reference=1))
-    rows = [row("one-less", e, "×", e["speedup"], what=e["whole"]) for e in table]
+    rows = Rows(DATA, "one-less")
+    for e in table:
+        rows.add(e, "×", e["speedup"], what=e["whole"])
     return Outcome(table, rows, charts, columns=2)
