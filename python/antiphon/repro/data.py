@@ -83,10 +83,12 @@ class Data:
         """All series by name, in the order of legends."""
         return {row["name"]: Series.of(row) for row in self.table("series")}
 
-    def find(self, tables: str, **columns: object) -> dict[str, str] | None:
-        """The row of one of some tables, ``one|other``, in which columns have these values; None if there is none."""
+    def number(self, tables: str, column: str, **columns: object) -> float | None:
+        """A number of the row of one of some tables, ``one|other``, in which columns have these values; None if there
+        is none."""
         rows = (row for table in tables.split("|") for row in _rows(self.paper, table))
-        return next((row for row in rows if all(row[name] == str(value) for name, value in columns.items())), None)
+        found = (row for row in rows if all(row[name] == str(value) for name, value in columns.items()))
+        return next((float(row[column]) for row in found), None)
 
     def named(self, *names: str) -> list[Series]:
         """Some of the series."""

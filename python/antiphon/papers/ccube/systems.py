@@ -210,9 +210,8 @@ def fig12(quick: bool) -> Steps:
     table = Table()
     for case, records in runs:
         what = kB(case["size"])
-        stated = DATA.stated["fig12"].get(f"C1 over B, {what}")
-        known = {"known": stated.value} if stated and case["series"] == SIMULATED else {}
-        table.append(case | known | {"what": what} | _overlapping(case["series"], case["size"], records))
+        known = DATA.number("stated", "value", what=f"C1 over B, {what}") if case["series"] == SIMULATED else None
+        table.append(case | {"known": known, "what": what} | _overlapping(case["series"], case["size"], records))
     rows = Rows(DATA, "fig12")
     for e in table:
         if "time" in e:

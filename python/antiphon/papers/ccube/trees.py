@@ -211,9 +211,11 @@ def fig10(_quick: bool) -> Steps:
         } | detours
         part = Table()
         for pair in pairs:
-            stated = DATA.stated["fig10"].get(f"{name}, {pair}")
-            links = 1 if _single(fabric, schedule, pair.split("-")) else 2
-            part.append(case | {"pair": pair, "links": links, "stated links": stated.value if stated else None})
+            links, stated = (
+                2 - _single(fabric, schedule, pair.split("-")),
+                DATA.number("stated", "value", what=f"{name}, {pair}"),
+            )
+            part.append(case | {"pair": pair, "links": links, "stated links": stated})
         table += part
         rows.add(part[0], "of 1", proven, tolerance=0.0)
         for e in part:

@@ -259,8 +259,8 @@ def fig10(quick: bool) -> Steps:
     runs = yield [(case, [run(case, case["size"], chunks=case["chunks"])]) for case in cases]
     table = Table()
     for case, (done,) in runs:
-        stated = DATA.stated["fig10"].get(f"{case['series']}, {case['chunks']} chunks")
-        found = {"utilization": 100 * done["utilization"], "known mean": stated.value if stated else None}
+        stated = DATA.number("stated", "value", what=f"{case['series']}, {case['chunks']} chunks")
+        found = {"utilization": 100 * done["utilization"], "known mean": stated}
         table.append(case | found | {"what": f"{case['topology']}, {case['chunks']} chunks"})
     rows = Rows(DATA, "fig10")
     for series, of in table.by("series"):

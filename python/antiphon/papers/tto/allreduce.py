@@ -36,11 +36,10 @@ def takes_part(case: Entry) -> bool:
     return series.more["sides"] in ("", "odd" if case["side"] % 2 else "even")
 
 
-def published(case: Entry, tables: str, column: str, times: float = 1, per: float = 1, **columns: object) -> Entry:
+def published(case: Entry, tables: str, column: str, **columns: object) -> Entry:
     """The case with what the artifact has as ``known``."""
-    found = DATA.find(tables, **columns)
-    known = float(found[column]) * times / per if found else None
-    return case | {"known": known, "source": f"{tables.split('|')[0]}: {' '.join(map(str, columns.values()))}"}
+    source = f"{tables.split('|')[0]}: {' '.join(map(str, columns.values()))}"
+    return case | {"known": DATA.number(tables, column, **columns), "source": source}
 
 
 def run(case: Entry, bytes: int, chunk: str = "", tables: tuple[str, ...] = ()) -> Job:
@@ -62,10 +61,10 @@ def table1(_quick: bool) -> Steps:
     for case in filter(takes_part, grid(side=(8, 9), series=(RING, BI_EVEN, BI_ODD_CORNER, RING_2D, MULTI_TREE, TTO))):
         side, series = case["side"], case["series"]
         fabric, schedule = _built(series, side, 64 * MIB)
-        stats, stated = schedule.stats(fabric), DATA.find("stated", figure="table1", what=f"{series} {side}x{side}")
+        stats, stated = schedule.stats(fabric), DATA.number("stated", "value", what=f"{series} {side}x{side}")
         counted = {"used": stats.used_links_percent, "ranks": fabric.ranks, "steps": stats.steps}
         counted |= {"steps of the bidirectional ring": 2 * fabric.ranks - 2}
-        table.append(case | counted | {"what": f"{side}x{side}", "stated": float(stated["value"]) if stated else None})
+        table.append(case | counted | {"what": f"{side}x{side}", "stated": stated})
     rows = Rows(DATA, "table1")
     for e in table:
         rows.add(e, "%", e["used"], key=f"{e['series']} {e['what']}", tolerance=0.02, note="")
@@ -115,7 +114,7 @@ def fig9(quick: bool) -> Steps:
         series, side = case["series"], case["side"]
         case |= {"what": f"{side}x{side}", "chiplets": float(side * side), "bytes": 384_000 * side * side}
         where = {"nodes": side * side, "algorithm": series.published}
-        relative = published(case, "fig9_scalability|fig9_large", "normalised_runtime", **where)["known"]
+        relative = DATA.number("fig9_scalability|fig9_large", "normalised_runtime", **where)
         cases.append(published(case, "fig9_scalability|fig9_large", "cycles", **where) | {"known relative": relative})
     cases = list(filter(takes_part, cases))
     smallest = [run({"series": RING, "side": side}, 384_000 * side * side) for side in (4, 3)]
@@ -138,8 +137,8 @@ def fig12(_quick: bool) -> Steps:
     for case in grid(series=(RING, RING_2D, MULTI_TREE, BI_ODD, BI_ODD_CORNER, TTO), side=(9,)):
         means, algorithm = "fig12_link_utilisation_mean", case["series"].published
         stalled = {"note": DATA.texts["stalled_quarter"]} if case["series"] == BI_ODD else {}
-        known = published(case, means, "mean_util_incl_head_flit", 100, algorithm=algorithm)
-        cases.append(known | stalled | {"what": "mean of the run"})
+        known = published(case, means, "mean_util_incl_head_flit", algorithm=algorithm) | stalled
+        cases.append(known | {"what": "mean of the run", "known": known["known"] and 100 * known["known"]})
     runs = yield [(case, [run(case, 256 * MIB, tables=("timeline",))]) for case in cases]
     table = Table()
     for case, (done,) in runs:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 
 from antiphon.papers.tto.allreduce import (
@@ -69,10 +70,6 @@ def _bars(title: str, of: Table, *parts: str) -> Chart:
     return bar_chart(title, "epoch / Ring's", of, itemgetter("model"), columns, known=known, over=RING, y_max=1.6)
 
 
-def _number(found: Mapping[str, str] | None, column: str, per: float = 1) -> float | None:
-    return float(found[column]) / per if found else None
-
-
 def _cases(
     quick: bool,
     sides: Sequence[int],
@@ -95,37 +92,29 @@ def _epochs(figure: str, tables: str, cases: list[Entry], chunk: int = 0) -> Ste
     table = Table()
     for case, (done,) in runs:
         series, array, model, side = (case[axis] for axis in ("series", "array", "model", "side"))
-        mesh = f"{side}x{side}"
+        mesh, macs = f"{side}x{side}", f"{array}x{array} MACs"
         where = {"topology": mesh} if figure == "fig10" else {"mac_array": array}
         where |= {"model": model.published, "algorithm": series.published}
-        found = DATA.find(tables, **where)
-        computed = DATA.find("compute_cycles", model=model.published, mac_array_dim=array)
-        table.append(
-            case
-            | _measured(done)
-            | {
-                "what": f"{model}, {mesh}" if figure == "fig10" else f"{model}, {array}x{array} MACs",
-                "source": f"{tables.split('|')[0]}: {' '.join(map(str, where.values()))}",
-                "known epoch": _number(found, "total_epoch_cycles", 1e9),
-                "known AllReduce": _number(found, "allreduce_cycles"),
-                "known relative": _number(found, "norm_total_vs_ring"),
-                "known computing": _number(computed, "total_cycles_json"),
-            }
-        )
+        columns = "total_epoch_cycles", "allreduce_cycles", "norm_total_vs_ring"
+        epoch, allreduce, relative = (DATA.number(tables, column, **where) for column in columns)
+        layers = {"model": model.published, "mac_array_dim": array}
+        known = {"epoch": epoch and epoch / 1e9, "AllReduce": allreduce, "relative": relative}
+        known["computing"] = DATA.number("compute_cycles", "total_cycles_json", **layers)
+        source = f"{tables.split('|')[0]}: {' '.join(map(str, where.values()))}"
+        words = {"what": f"{model}, {mesh if figure == 'fig10' else macs}", "MACs": macs, "source": source}
+        table.append(case | _measured(done) | words | {f"known {name}": number for name, number in known.items()})
     rows = Rows(DATA, figure)
     for of in table.split("array", "model"):
-        what = f"{of[0]['model']}, {of[0]['array']}x{of[0]['array']} MACs"
-        computing, known = of[0]["computing"], of[0]["known computing"]
+        group, what, known = "Compute of an iteration", f"{of[0]['model']}, {of[0]['MACs']}", of[0]["known computing"]
         firm = {"artifact": known, "tolerance": 0.01, "note": "", "source": ""}
-        rows.add(of[0], "ns", computing, "Compute of an iteration", what, **firm)
+        rows.add(of[0], "ns", of[0]["computing"], group, what, **firm)
     for column, unit in (("epoch", "s"), ("AllReduce", "ns")):
         for e in table:
             group, source, known = f"{e['series']}: {column}", f"{e['source']}: {column}", e[f"known {column}"]
             rows.add(e, unit, e[column], group, artifact=known, source=source)
     charts = []
     for of in table.where(series=ALGORITHMS).split("side", "array"):
-        side, array = of[0]["side"], of[0]["array"]
-        title = f"{side}x{side} mesh" + ("" if figure == "fig10" else f", {array}x{array} MACs")
+        title = f"{of[0]['side']}x{of[0]['side']} mesh" + ("" if figure == "fig10" else f", {of[0]['MACs']}")
         charts.append(_bars(title, of, "compute", "AllReduce"))
     return Outcome(table, rows, charts)
 
@@ -145,11 +134,11 @@ def fig11(quick: bool) -> Steps:
     cases = []
     for case in _cases(quick, (8,), (256,), COMPARED, [*SMALL, GOOGLE_NET, TRANSFORMER]):
         model, algorithm = case["model"].published, case["series"].published
-        found = DATA.find("fig11_overlap", model=model, algorithm=algorithm)
-        known = {"known": _number(found, "iteration_total"), "known relative": _number(found, "norm_total_vs_ring")}
+        known = partial(DATA.number, "fig11_overlap", model=model, algorithm=algorithm)
+        numbers = {"known": known("iteration_total"), "known relative": known("norm_total_vs_ring")}
         note = {"note": DATA.texts["fasterrcnn"]} if case["model"].name == "FasterRCNN" else {}
         what = {"what": str(case["model"]), "source": f"fig11_overlap: {model} {algorithm}"}
-        cases.append(case | known | note | what)
+        cases.append(case | numbers | note | what)
     cases = list(filter(takes_part, cases))
     runs = yield [(case, [training(case, 24576, "layerwise")]) for case in cases]
     table = Table(case | _measured(done) for case, (done,) in runs)
