@@ -144,14 +144,14 @@ class Rows(list[Row]):
         """
         series = entry.get("series")
         usual = series if isinstance(series, Series) else PLAIN
-        group, what = str(series) if group is None else group, entry["what"] if what is None else what
-        found, said = usual.tolerance if key is None else self.data.tolerance, entry.get("note", usual.note)
-        source = entry.get("source", "") if source is None else source
+        in_group, of = str(series) if group is None else group, entry["what"] if what is None else what
+        within, said = usual.tolerance if key is None else self.data.tolerance, entry.get("note", usual.note)
+        where = entry.get("source", "") if source is None else source
         if key is None and paper is None and artifact is None:
             artifact = entry.get("known")
         if stated := self.data.stated.get(self.figure, {}).get(key or ""):
-            paper, source, said = stated.value, stated.source, stated.note or said
-            found = found if stated.tolerance is None else stated.tolerance
-        tolerance, note = found if tolerance is None else tolerance, said if note is None else note
-        reference = self.data.reference.get((self.figure, f"{group}: {what}"), reference)
-        self.append(Row(group, what, unit, ours, paper, artifact, tolerance, note, reference, source, is_input))
+            paper, where, said = stated.value, stated.source, stated.note or said
+            within = within if stated.tolerance is None else stated.tolerance
+        within, said = within if tolerance is None else tolerance, said if note is None else note
+        reference = self.data.reference.get((self.figure, f"{in_group}: {of}"), reference)
+        self.append(Row(in_group, of, unit, ours, paper, artifact, within, said, reference, where, is_input))

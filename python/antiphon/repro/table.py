@@ -160,7 +160,7 @@ class Table(list[Entry]):
 
     def split(self, *axes: str) -> list[Table]:
         """The entries of every combination of values on some axes."""
-        parts = [self]
+        parts = [Table(self)]
         for axis in axes:
             parts = [of for part in parts for _, of in part.by(axis)]
         return parts

@@ -171,9 +171,9 @@ def _hops(fabric: Fabric, schedule: Schedule) -> Columns:
     return Columns({"hop": routes["hop"], "bytes": sizes[of]} | ends)
 
 
-def _single(fabric: Fabric, schedule: Schedule, pair: list[str]) -> bool:
+def _single(fabric: Fabric, schedule: Schedule, pair: str) -> bool:
     """Whether the schedule is still free of conflicts if a doubled pair is a single one."""
-    ends = [[str(link["from"]), str(link["to"])] for link in rows_of(fabric.links)]
+    ends = [f"{link['from']}-{link['to']}" for link in rows_of(fabric.links)]
     first = {link: ends.index(end) for link, end in enumerate(ends) if end in (pair, pair[::-1])}
     document = json.loads(schedule.to_json())
     document["conflict_free"] = True
@@ -203,19 +203,12 @@ def fig10(_quick: bool) -> Steps:
         passed = [each for each in rows_of(_hops(fabric, schedule)) if each["hop"]]
         detours = {"detour of {}-{} over GPU".format(*sorted((each["from"], each["to"]))): each["a"] for each in passed}
         proven = float(antiphon.verify(fabric, schedule).conflict_free)
-        case = {
-            "series": DATA.series[name],
-            "what": "free of conflicts",
-            "detours": len(detours),
-            "proven": proven,
-        } | detours
+        found = {"what": "free of conflicts", "detours": len(detours), "proven": proven} | detours
         part = Table()
         for pair in pairs:
-            links, stated = (
-                2 - _single(fabric, schedule, pair.split("-")),
-                DATA.number("stated", "value", what=f"{name}, {pair}"),
-            )
-            part.append(case | {"pair": pair, "links": links, "stated links": stated})
+            stated = DATA.number("stated", "value", figure="fig10", what=f"{name}, {pair}")
+            links = {"links": 2 - _single(fabric, schedule, pair), "stated links": stated}
+            part.append({"series": DATA.series[name], "pair": pair} | links | found)
         table += part
         rows.add(part[0], "of 1", proven, tolerance=0.0)
         for e in part:
