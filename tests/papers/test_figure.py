@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -46,6 +48,13 @@ def test_every_folder_is_a_paper() -> None:
     assert {folder.parent.name for folder in folders} == set(PAPERS)
     assert [paper.name for paper in PAPERS.values()] == list(PAPERS)
     assert "antiphon" not in PAPERS
+
+
+def test_a_folder_without_a_paper_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(antiphon.papers, "NAMES", ("empty",))
+    monkeypatch.setitem(sys.modules, "antiphon.papers.empty", ModuleType("empty"))
+    with pytest.raises(antiphon.AntiphonError, match=r"papers/empty/__init__\.py has no PAPER"):
+        PAPERS["empty"]
 
 
 def test_numbers_are_found_by_columns() -> None:

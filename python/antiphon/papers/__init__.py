@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from antiphon.errors import AntiphonError
+
 if TYPE_CHECKING:
     from antiphon.repro.figure import Paper
 
@@ -22,7 +24,9 @@ class _Papers(Mapping[str, "Paper"]):
     def __getitem__(self, name: str) -> Paper:
         if name not in NAMES:
             raise KeyError(name)
-        paper: Paper = import_module(f"{__name__}.{name}").PAPER
+        paper: Paper | None = getattr(import_module(f"{__name__}.{name}"), "PAPER", None)
+        if paper is None:
+            raise AntiphonError(f"papers/{name}/__init__.py has no PAPER; CONTRIBUTING.md says what it is", "bad-file")
         return paper
 
     def __iter__(self) -> Iterator[str]:
