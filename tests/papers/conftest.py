@@ -12,7 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from antiphon.papers import PAPERS, Reproduction, reproduce
+from antiphon.papers import PAPERS
+from antiphon.repro.reproduction import reproduce
+from antiphon.repro.result import Reproduction
 from antiphon.repro.table import Table
 
 HERE = Path(__file__).resolve().parent
@@ -64,7 +66,7 @@ def _check_written(reproduction: Reproduction, folder: Path) -> None:
     assert len(images) == len(plots)
     for image in images:
         texts = {text.text for text in ElementTree.fromstring(unquote(image)).iter("{http://www.w3.org/2000/svg}text")}
-        assert {chart.spec["title"] for outcome in reproduction.outcomes.values() for chart in outcome.charts} & texts
+        assert {chart.title for outcome in reproduction.outcomes.values() for chart in outcome.charts} & texts
     for name, outcome in reproduction.outcomes.items():
         assert paper.data.figures[name]["title"].replace("'", "&#39;") in page
         assert len(list(csv.DictReader((folder / f"{name}.csv").read_text("utf-8").splitlines()))) == len(outcome.rows)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import antiphon
-from antiphon.papers import PAPERS, Reproduction, reproduce
-from antiphon.papers.aries.allreduce import CHECKS
+from antiphon.papers import PAPERS
 from antiphon.papers.aries.designs import (
     ADAPT,
     ALGORITHMS,
@@ -26,8 +25,9 @@ from antiphon.papers.aries.designs import (
     least_ns,
 )
 from antiphon.papers.aries.tables import fewer_hops
-from antiphon.papers.aries.training import BUSIEST, POINTS, TIMES, fitted, misses
-from antiphon.repro.reproduction import choose
+from antiphon.papers.aries.training import BUSIEST, POINTS, TIMES, fitted, gains, misses
+from antiphon.repro.reproduction import reproduce
+from antiphon.repro.result import Reproduction
 from antiphon.repro.table import Table
 
 NAME = "aries"
@@ -110,13 +110,13 @@ def test_trees_by_the_papers_policy(side: int) -> None:
 
 def test_crossovers(tables: dict[str, dict[str, Table]]) -> None:
     """The latency-optimised ring wins below, the bandwidth-optimised above."""
-    _, names = CHECKS["crossover"]({}, tables[NAME])
+    _, names = PAPER.checks["crossover"]({}, tables[NAME])
     assert names == {"at4": "16KiB to 32KiB", "at8": "64KiB to 128KiB"}
 
 
 def test_trees_with_little_data(tables: dict[str, dict[str, Table]]) -> None:
     """As drawn they are like those on the mesh; as a ratio they are not, since Eq. 1 saves a third of the hops."""
-    found, texts = CHECKS["trees-small"]({}, tables[NAME])
+    found, texts = PAPER.checks["trees-small"]({}, tables[NAME])
     assert found == "holds in part"
     assert texts == {
         "binary": "1.15–1.20",
@@ -178,9 +178,7 @@ def test_the_fit(tables: dict[str, dict[str, Table]]) -> None:
 
 def test_rows_of_all_points(tables: dict[str, dict[str, Table]]) -> None:
     """Every number that the paper's text states of Fig. 10 is beside one of ours; ARIES loads no link more."""
-    table, (fig10,) = Table(tables[NAME]["fig10"]), choose(PAPERS, NAME, ["fig10"])[1]
-    table.whole = True
-    rows, _ = fig10.show(table)
+    rows = gains(tables[NAME]["fig10"], quick=False)
     assert {row.source for row in rows if row.paper is not None} == {
         stated.source for stated in DATA.stated["fig10"].values()
     }

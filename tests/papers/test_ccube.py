@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import antiphon
-from antiphon.papers import PAPERS, Reproduction
+from antiphon.papers import PAPERS
 from antiphon.papers.ccube.systems import (
-    BEHIND,
     C1,
     C2,
     CC,
@@ -32,10 +31,12 @@ from antiphon.papers.ccube.systems import (
     chunk_by_eq_4,
     chunk_of,
     cost,
+    scale_jobs,
 )
+from antiphon.papers.ccube.training import BEHIND
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome
-from antiphon.repro.reproduction import choose
+from antiphon.repro.result import Reproduction
 from antiphon.repro.table import Table
 from antiphon.studies import Store
 
@@ -155,11 +156,10 @@ def test_gradients_are_cut_without_loss() -> None:
     assert min(slices) > 0
 
 
-def test_examples() -> None:
+def test_examples(tables: dict[str, Table]) -> None:
     """Fig. 8 has layers of 1 to 5 chunks; the cases of Fig. 16 differ in nothing but where work lies."""
-    _, (fig8, fig16) = choose(PAPERS, "ccube", ["fig8", "fig16"])
-    assert [case["chunks"] for case in fig8.chosen(False)] == [[1, 2, 3, 4, 5]] * 2
-    assert {(sum(case["chunks"]), sum(case["steps"])) for case in fig16.chosen(False)} == {(15, 15)}
+    assert tables["fig8"].column("chunks") == [[1, 2, 3, 4, 5]] * 2
+    assert {(sum(case["chunks"]), sum(case["steps"])) for case in tables["fig16"]} == {(15, 15)}
 
 
 def test_chaining(tables: dict[str, Table]) -> None:
@@ -176,8 +176,7 @@ def test_more_nodes(tables: dict[str, Table]) -> None:
         # Small data is latency: the simulation is the model.
         assert entry["ratio"] == pytest.approx(entry["ratio model"], rel=0.2)
         assert entry["turnaround"] == pytest.approx(1)
-    _, (fig14,) = choose(PAPERS, "ccube", ["fig14"])
-    fabric = fig14.runs({"ranks": 32, "size": MIB})[0].network()  # type: ignore[attr-defined]
+    fabric = scale_jobs({"ranks": 32, "size": MIB})[0].network()
     assert (fabric.ranks, len(fabric.links["from"])) == (32, 2 * (32 + 2 * 16))
 
 

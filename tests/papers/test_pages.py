@@ -6,16 +6,15 @@ import csv
 import re
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import antiphon
-from antiphon.papers import PAPERS, reproduce
-from antiphon.papers.ccube import trees
-from antiphon.repro.data import Data
-from antiphon.repro.figure import Figure, Paper
-from antiphon.repro.reproduction import choose
+from antiphon.papers import PAPERS
+from antiphon.papers.ccube.trees import doubled, fig5, fig10
+from antiphon.repro.figure import Outcome, Paper, Steps
+from antiphon.repro.reproduction import choose, reproduce
+from antiphon.repro.table import Table
 from antiphon.studies import Point
 
 TTO = PAPERS["tto"]
@@ -28,9 +27,7 @@ def test_every_paper_is_tested_by_a_few_points() -> None:
 
 def test_the_whole_of_a_small_paper(tmp_path: Path) -> None:
     """Two figures of C-Cube as if they were all: claims are judged, written and counted."""
-    data = Data("ccube")
-    vars(data)["figures"] = {name: PAPERS["ccube"].data.figures[name] for name in ("fig5", "fig10")}
-    paper = Paper(data, (trees,))
+    paper = Paper(PAPERS["ccube"].data, (fig5, fig10), {"doubled": doubled})
     done = reproduce(paper, paper.figures, tmp_path)
     claims = list(csv.DictReader((tmp_path / "ccube" / "claims.csv").read_text("utf-8").splitlines()))
     assert [claim["verdict"] for claim in claims] == [claim.verdict for claim in done.claims]
@@ -43,11 +40,12 @@ def test_the_whole_of_a_small_paper(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_run_or_written_is_said(tmp_path: Path) -> None:
-    data, trees_of_an_odd_mesh = Data("tto"), Point("mesh:3x3", "ring-bi", 1 << 20)
-    vars(data)["figures"] = {"fig": {"title": "", "about": "", "cases": {}}}
-    part = ModuleType("part")
-    part.FIGURES = (Figure(data, "fig", jobs=lambda _case: [trees_of_an_odd_mesh]),)  # type: ignore[attr-defined]
-    paper = Paper(data, (part,))
+
+    def fig8(_quick: bool) -> Steps:
+        yield [(None, [Point("mesh:3x3", "ring-bi", 1 << 20)])]
+        return Outcome(Table(), [])
+
+    paper = Paper(TTO.data, [fig8])
     with pytest.raises(antiphon.AntiphonError) as refused:
         reproduce(paper, paper.figures, tmp_path)
     assert refused.value.code == "not-applicable"

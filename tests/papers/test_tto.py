@@ -9,8 +9,11 @@ import pytest
 
 import antiphon
 from antiphon._core import TrainingPlan
-from antiphon.papers import PAPERS, Reproduction, reproduce
-from antiphon.repro.reproduction import choose
+from antiphon.papers import PAPERS
+from antiphon.papers.tto.training import fig10, fig11, fig13
+from antiphon.repro.figure import Figure, Steps
+from antiphon.repro.reproduction import reproduce
+from antiphon.repro.result import Reproduction
 from antiphon.repro.table import Table
 from antiphon.studies import Store, TrainingPoint
 
@@ -62,22 +65,19 @@ def test_no_chunk_is_larger_than_what_is_reduced() -> None:
     assert larger.to_json().replace(larger.algorithm, whole.algorithm) == whole.to_json()
 
 
-@pytest.mark.parametrize("name", ["fig10", "fig11", "fig13"])
-def test_trainings_in_flits_are_those_of_small_exchanges(name: str) -> None:
+@pytest.mark.parametrize("steps", [fig10, fig11, fig13])
+def test_trainings_in_flits_are_those_of_small_exchanges(steps: Callable[[bool], Steps]) -> None:
     """Of at most 16 MiB; all such, of the algorithms that run in flits."""
-    _, (figure,) = choose(PAPERS, "tto", [name])
-    largest: dict[str, dict[str, int]] = {"flits": {}, "algorithm": {}}
-    for case in figure.chosen(False):
-        (point,) = figure.runs(case)
+    largest: dict[object, dict[str, int]] = {"flit": {}, "packet": {}}
+    for point in Figure("", steps).points(False):
         assert isinstance(point, TrainingPoint)
         options = dict(point.options)
-        assert options.get("fidelity", "packet") == ("flit" if case["series"].more["kind"] == "flits" else "packet")
-        overlap = options.get("overlap", "none")
-        plan = TrainingPlan(antiphon.workload(point.model), options["compute"], 16, overlap=overlap)
-        largest[case["series"].more["kind"]][case["model"].name] = max(size for _, size in plan.exchanges)
-    small = {model for model, size in largest["algorithm"].items() if size <= 16 << 20}
-    assert set(largest["flits"]) == small
-    assert max(largest["flits"].values()) <= 16 << 20
+        plan = TrainingPlan(
+            antiphon.workload(point.model), options["compute"], 16, overlap=options.get("overlap", "none")
+        )
+        largest[options.get("fidelity", "packet")][point.model] = max(size for _, size in plan.exchanges)
+    assert set(largest["flit"]) == {model for model, size in largest["packet"].items() if size <= 16 << 20}
+    assert max(largest["flit"].values()) <= 16 << 20
 
 
 @pytest.mark.slow

@@ -10,14 +10,12 @@ from antiphon.cli.declared import command
 from antiphon.cli.options import COMPLETIONS, completing
 from antiphon.cli.output import tell
 from antiphon.errors import AntiphonError
-from antiphon.repro.terminal import reproduction_document
+from antiphon.papers import PAPERS
 from antiphon.view.documents.lists import list_document
 from antiphon.view.terminal.console import progress_bar
 
 
 def _targets() -> list[str]:
-    from antiphon.papers import PAPERS
-
     return [target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{f.name}" for f in paper.figures))]
 
 
@@ -37,8 +35,8 @@ def reproduce_command(
 ) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
-    PAPER is a name (known: tto, themis, ccube, ace, aries), or a name and a figure, such as tto/fig8. A second call
-    goes on where the first one ended.
+    PAPER is a name (known: PAPERS), or a name and a figure, such as tto/fig8. A second call goes on where the first
+    one ended.
 
     Examples:
         antiphon reproduce tto --list
@@ -50,8 +48,8 @@ def reproduce_command(
         list_: Only list the figures.
         quick: A few points of every figure; no claims.
     """
-    from antiphon.papers import PAPERS, reproduce
-    from antiphon.repro.reproduction import choose
+    from antiphon.repro.reproduction import choose, reproduce
+    from antiphon.repro.terminal import reproduction_document
 
     chosen, wanted = choose(PAPERS, paper, figures)
     if list_:
@@ -67,3 +65,6 @@ def reproduce_command(
     document = done.to_dict()
     rows = [{"figure": figure["name"], **row} for figure in document["figures"] for row in figure["rows"]]
     tell("reproduce", document, output, partial(reproduction_document, done), rows)
+
+
+reproduce_command.help = (reproduce_command.help or "").replace("PAPERS", ", ".join(PAPERS))

@@ -1,30 +1,18 @@
-"""Charts of a table as SVG, drawn by matplotlib (the extra ``plots``) as ``figures.toml`` says.
-
-Each of a figure's ``charts`` is one of the entries that meet ``at``, or one for each group alike on the axes ``by``;
-``title``, ``x_label`` and ``y_label`` may name what is found for the first of them.
-
-* Lines: columns ``x`` and ``y``, for every ``label``, which is the series unless it is said; what is published is in
-  ``known``. ``ticks`` is the text of a mark, of which ``every`` so many are shown; the x axis is then logarithmic to
-  base 2. ``further`` lines differ from these as is said there. A column ``lines`` has them as they are. They are
-  ``marked`` unless it is false. With ``log`` the y axis is logarithmic; with a horizontal line at ``reference`` it need
-  not begin at zero.
-* Bars: ``parts`` from below, or the ``columns`` that have them, in every ``group``; with ``over``, a series, as shares
-  of its time. What is published is in ``known``. Bars higher than ``y_max`` are cut, their height written above them.
-* Spans: the ``blocks`` of a column on their ``tracks``, from above, up to ``x_max``.
-"""
+"""Charts of a table as SVG, drawn by matplotlib (the extra ``plots``)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from antiphon.plot import SETTINGS, require, svg
-from antiphon.repro.data import Series, Spec
-from antiphon.repro.table import Entry, Table, words
+from antiphon.repro.data import Series
+from antiphon.repro.table import Entry, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,13 +62,27 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn: lines, or bars by group, or blocks by track; ``spec`` is how ``figures.toml`` says it looks."""
+    """What is drawn: lines, or bars by group, or blocks by track, from above.
 
-    spec: Spec
+    Attributes:
+        ticks: marks of the x axis, which is then logarithmic to base 2.
+        log: whether the y axis is logarithmic.
+        reference: of a horizontal line, with which the y axis need not begin at zero.
+        parts: of bars, from below. Bars higher than ``y_max`` are cut, their height written above them.
+    """
+
+    title: str
+    x_label: str = ""
+    y_label: str = ""
+    x_max: float | None = None
+    y_max: float | None = None
     lines: Sequence[Line] = ()
-    bars: Mapping[str, Sequence[Bar]] = field(default_factory=dict)
-    tracks: Mapping[str, Sequence[Block]] = field(default_factory=dict)
     ticks: Sequence[tuple[float, str]] = ()
+    log: bool = False
+    reference: float | None = None
+    bars: Mapping[str, Sequence[Bar]] = field(default_factory=dict)
+    parts: Sequence[str] = ()
+    tracks: Mapping[str, Sequence[Block]] = field(default_factory=dict)
 
     @property
     def all_bars(self) -> list[Bar]:
@@ -96,59 +98,78 @@ class Chart:
     @property
     def textures(self) -> dict[str, tuple[float, str]]:
         """Opacity and hatching by the name of the part."""
-        parts = self.spec.get("parts", ())
+        parts = self.parts
         return dict(zip(parts, (*PARTS[: len(parts) - 1], PARTS[-1]), strict=True)) if parts else {}
 
 
 # --- from a table -------------------------------------------------------------------------------
 
-
-def made_charts(table: Table, specs: Sequence[Spec]) -> list[Chart]:
-    """All charts of a table."""
-    return [_made(of, spec) for spec in specs for of in table.where(spec.get("at", "")).split(spec.get("by", ""))]
-
-
-def _made(table: Table, spec: Spec) -> Chart:
-    said = spec | {name: words(spec[name], table[0]) for name in ("title", "x_label", "y_label") if name in spec}
-    spec = {"label": "{series}", **spec}
-    if "parts" in spec:
-        return Chart(said, bars=_bars(table, spec))
-    if "tracks" in spec:
-        blocks: list[Block] = table[0][spec["blocks"]]
-        return Chart(said, tracks={track: [each for each in blocks if each.track == track] for track in spec["tracks"]})
-    lines = [line for each in ({}, *spec.get("further", ())) for line in _lines(table, spec | each)]
-    ticks = sorted({(entry[spec["x"]], words(spec["ticks"], entry)) for entry in table if "ticks" in spec})
-    return Chart(said, lines, ticks=ticks[:: spec.get("every", 1)] if len(ticks) > FEW else ticks)
+Name = Callable[[Entry], object]
+SERIES = itemgetter("series")
+"""What a line or bar is, unless it is said."""
 
 
-def _lines(table: Table, spec: Spec) -> list[Line]:
-    """A line for every label; the mean where several entries are at one place. One entry may have a whole line."""
-    if "lines" in spec:
-        return list(table[0][spec["lines"]])
-    found, x, y, known = [], spec["x"], spec["y"], spec.get("known", "known")
-    for label, of in table.grouped(lambda entry: words(spec["label"], entry)).items():
-        if isinstance(of[0][x], list):
-            found.append(Line(label, of[0][x], of[0][y], marked=spec.get("marked", True)))
-            continue
+def lines_of(table: Table, x: str, y: str, label: Name = SERIES, known: str = "known") -> list[Line]:
+    """A line for every label, of two columns; the mean where several entries are at one place. What is published is in
+    the column ``known``."""
+    found = []
+    for name, of in table.grouped(lambda entry: str(label(entry))).items():
         places = sorted(of.by(x), key=lambda place: place[0])
         published = [(place, at[0][known]) for place, at in places if at[0].get(known) is not None]
         means = [fmean(at.column(y)) for _, at in places]
-        found.append(Line(label, [place for place, _ in places], means, published))
+        found.append(Line(name, [place for place, _ in places], means, published))
     return found
 
 
-def _bars(table: Table, spec: Spec) -> dict[str, list[Bar]]:
-    """The bars of every group, one for every label."""
-    over = table.where(series=spec["over"]) if "over" in spec else ()
-    whole = {entry["what"]: entry["time"] for entry in over}
+def line_chart(
+    title: str,
+    table: Table,
+    x: str,
+    x_label: str,
+    y: str,
+    y_label: str,
+    *,
+    label: Name = SERIES,
+    known: str = "known",
+    ticks: Callable[[Any], str] | None = None,
+    every: int = 1,
+    **axes: Any,
+) -> Chart:
+    """As ``lines_of``; ``ticks`` gives the text of a mark, of which ``every`` so many are shown unless they are few."""
+    marks = [(value, ticks(value)) for value in sorted(set(table.column(x)))] if ticks else []
+    marks = marks[::every] if len(marks) > FEW else marks
+    return Chart(title, x_label, y_label, lines=lines_of(table, x, y, label, known), ticks=marks, **axes)
+
+
+def bar_chart(
+    title: str,
+    y_label: str,
+    table: Table,
+    group: Name,
+    parts: Mapping[str, str],
+    *,
+    label: Name = SERIES,
+    known: str = "",
+    over: object = None,
+    y_max: float | None = None,
+) -> Chart:
+    """A bar for every label in every group, of ``parts`` by name, each a column; with ``over``, a series, as shares of
+    its time. What is published is in the column ``known``."""
+    whole = {entry["what"]: entry["time"] for entry in table.where(series=over)} if over else {}
 
     def bar(entry: Entry) -> Bar:
         of = whole[entry["what"]] if whole else 1
-        parts = [entry[column] / of for column in spec["columns" if "columns" in spec else "parts"]]
-        return Bar(words(spec["label"], entry), parts, entry[spec["known"]] if "known" in spec else None)
+        return Bar(str(label(entry)), [entry[part] / of for part in parts.values()], entry[known] if known else None)
 
-    groups = table.grouped(lambda entry: words(spec["group"], entry))
-    return {group: [bar(entry) for entry in of] for group, of in groups.items()}
+    groups = table.grouped(lambda entry: str(group(entry)))
+    bars = {name: list(map(bar, of)) for name, of in groups.items()}
+    return Chart(title, y_label=y_label, bars=bars, parts=list(parts), y_max=y_max)
+
+
+def span_chart(title: str, x_label: str, x_max: float, tracks: Sequence[str], blocks: Sequence[Block]) -> Chart:
+    """Blocks on their tracks, from above."""
+    on = {track: [each for each in blocks if each.track == track] for track in tracks}
+    return Chart(title, x_label, x_max=x_max, tracks=on)
 
 
 # --- drawing ------------------------------------------------------------------------------------
@@ -169,7 +190,7 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Series], columns: int) ->
         figure = Figure(figsize=(WIDTH, height * rows + 0.55), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for chart, place in zip(charts, axes, strict=False):
-            place.set_title(chart.spec["title"], loc="left")
+            place.set_title(chart.title, loc="left")
             if chart.bars:
                 _draw_bars(place, chart, styles, labels)
             elif chart.tracks:
@@ -225,18 +246,18 @@ def _draw_lines(place: Axes, chart: Chart, styles: Mapping[str, Series]) -> None
         place.minorticks_off()
     if not any(line.marked for line in chart.lines):
         place.margins(x=0)
-    place.set(xlabel=chart.spec["x_label"], ylabel=chart.spec["y_label"])
-    if "reference" in chart.spec:
-        place.axhline(chart.spec["reference"], color=DARK, linewidth=1)
-    if chart.spec.get("log"):
+    place.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    if chart.reference is not None:
+        place.axhline(chart.reference, color=DARK, linewidth=1)
+    if chart.log:
         place.set_yscale("log")
         place.yaxis.set_major_formatter("{x:g}")
-    elif "reference" not in chart.spec:
-        place.set_ylim(0, chart.spec.get("y_max"))
+    elif chart.reference is None:
+        place.set_ylim(0, chart.y_max)
 
 
 def _draw_bars(place: Axes, chart: Chart, styles: Mapping[str, Series], labels: Sequence[str]) -> None:
-    width, y_max = min(0.3, 0.86 / max(map(len, chart.bars.values()))), chart.spec.get("y_max")
+    width, y_max = min(0.3, 0.86 / max(map(len, chart.bars.values()))), chart.y_max
     for group, unordered in enumerate(chart.bars.values()):
         bars = sorted(unordered, key=lambda bar: labels.index(bar.label))
         for place_in_group, bar in enumerate(bars):
@@ -254,11 +275,12 @@ def _draw_bars(place: Axes, chart: Chart, styles: Mapping[str, Series], labels: 
     place.set_xticks(range(len(chart.bars)), list(chart.bars))
     place.tick_params(axis="x", length=0)
     place.grid(visible=False, axis="x")
-    place.set(xlim=(-0.5, len(chart.bars) - 0.5), ylim=(0, y_max), ylabel=chart.spec["y_label"])
+    place.set(xlim=(-0.5, len(chart.bars) - 0.5), ylim=(0, y_max), ylabel=chart.y_label)
 
 
 def _draw_spans(place: Axes, chart: Chart, styles: Mapping[str, Series]) -> None:
-    x_max = chart.spec["x_max"]
+    x_max = chart.x_max
+    assert x_max is not None
     text: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": 8}
     for track, blocks in enumerate(chart.tracks.values()):
         for block in blocks:
@@ -268,4 +290,4 @@ def _draw_spans(place: Axes, chart: Chart, styles: Mapping[str, Series]) -> None
     place.set_yticks(range(len(chart.tracks)), list(chart.tracks))
     place.tick_params(axis="y", length=0)
     place.grid(visible=False, axis="y")
-    place.set(xlim=(0, x_max), ylim=(len(chart.tracks) - 0.5, -0.5), xlabel=chart.spec["x_label"])
+    place.set(xlim=(0, x_max), ylim=(len(chart.tracks) - 0.5, -0.5), xlabel=chart.x_label)

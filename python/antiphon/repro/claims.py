@@ -27,7 +27,7 @@ from string import Formatter
 from typing import Any, Literal
 
 from antiphon.repro.data import Data
-from antiphon.repro.table import CLOSE, COMPARED, Table, Values, close, conditions_of, words
+from antiphon.repro.table import CLOSE, COMPARED, Table, Values, close, conditions_of
 
 POINTS = 1.5
 """Points of a percentage within which a mean holds."""
@@ -90,7 +90,7 @@ def numbers(cells: Cells, tables: Tables) -> dict[str, Values]:
     table, column = tables[cells["figure"].split("|")[0]].where(cells["at"]), cells["column"] or "time"
     how, point = cells["how"], cells["point"]
     if point and not cells["along"]:
-        table = Table(entry | {"what": words(point, entry)} for entry in table)
+        table = Table(entry | {"what": point.format_map(entry)} for entry in table)
     wanted = [name for name in cells["ours"].split("|") if name]
     if cells["over"]:
         others = cells["over"].split("|")
@@ -116,6 +116,13 @@ def merged(found: Mapping[str, Values], cells: Cells) -> Values:
 
 
 # --- forms --------------------------------------------------------------------------------------
+
+
+class Met(int):
+    """Whether conditions are met; as text one of two, ``yes|no``."""
+
+    def __format__(self, spec: str) -> str:
+        return spec.split("|")[not self]
 
 
 class Held(dict[str, Any]):
@@ -191,7 +198,7 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
         name, _, changes = aside.partition(": ")
         other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))
         held[name] = merged(numbers(other, tables), other)
-    held |= {column: held.meets(column) for column in ("holds", "partly")}
+    held |= {column: Met(held.meets(column)) for column in ("holds", "partly")}
     result = FORMS[cells["form"]][1](held)
     if cells["holds"] and cells["form"] != "conditions" and not held["holds"]:
         result = "does not hold"
@@ -208,9 +215,9 @@ def judge(cells: Cells, checks: Mapping[str, Check], tables: Tables) -> Claim:
         shown = "at all {count} points"
     if "{lost" in comment and not names["lost"]:
         comment = ""
-    comment = (names.get("prefix", "") + words(comment, names)).strip()
+    comment = (names.get("prefix", "") + comment.format_map(names)).strip()
     texts = (cells["where"], cells["claim"], cells["paper"], cells["artifact"])
-    return Claim(*texts, words(shown, names), result, comment)
+    return Claim(*texts, shown.format_map(names), result, comment)
 
 
 def judge_all(data: Data, checks: Mapping[str, Check], tables: Tables) -> list[Claim]:

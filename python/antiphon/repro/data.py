@@ -1,4 +1,4 @@
-"""The folder of a paper: what it published, its series and texts as CSV, its figures as TOML."""
+"""The folder of a paper: what it published, its series and texts, as CSV."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import Any
-
-from antiphon.files import parse_toml
-from antiphon.studies import Job, Point, RailsPoint, TrainingPoint
-
-Spec = dict[str, Any]
-"""A part of ``figures.toml``."""
-KINDS: Mapping[str, type[Job]] = {"collective": Point, "rails": RailsPoint, "training": TrainingPoint}
-"""Of runs that ``figures.toml`` describes."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +69,10 @@ class Stated:
 
 @dataclass(frozen=True)
 class Data:
-    """The tables in ``papers/PAPER``; ``tolerance`` is that of numbers which its text states, ``kinds`` are the classes
-    of its runs."""
+    """The tables in ``papers/PAPER``; ``tolerance`` is that of numbers which its text states."""
 
     paper: str
     tolerance: float = 0.01
-    kinds: Mapping[str, type[Job]] = field(default_factory=lambda: KINDS, compare=False, repr=False)
 
     def table(self, name: str) -> list[dict[str, str]]:
         """The rows of ``NAME.csv``."""
@@ -93,6 +82,13 @@ class Data:
     def series(self) -> dict[str, Series]:
         """All series by name, in the order of legends."""
         return {row["name"]: Series.of(row) for row in self.table("series")}
+
+    def number(self, tables: str, column: str, **columns: object) -> float | None:
+        """A number of the row of one of some tables, ``one|other``, in which columns have these values; None if there
+        is none."""
+        rows = (row for table in tables.split("|") for row in _rows(self.paper, table))
+        found = (row for row in rows if all(row[name] == str(value) for name, value in columns.items()))
+        return next((float(row[column]) for row in found), None)
 
     def named(self, *names: str) -> list[Series]:
         """Some of the series."""
@@ -107,16 +103,9 @@ class Data:
         return texts
 
     @cached_property
-    def figures(self) -> dict[str, Spec]:
-        """What ``figures.toml`` says of every figure: title, description, cases, and how its table is shown. A part
-        that is the name of another figure is as there."""
-        figures = parse_toml((files(f"antiphon.papers.{self.paper}") / "figures.toml").read_text("utf-8"))
-
-        def part(name: str, said: Any) -> Any:
-            return figures[said][name] if isinstance(said, str) and said in figures else said
-
-        whole = {figure: {name: part(name, said) for name, said in of.items()} for figure, of in figures.items()}
-        return {figure: of | {"about": of["about"].format_map(self.texts)} for figure, of in whole.items()}
+    def figures(self) -> dict[str, dict[str, str]]:
+        """``title`` and what is said ``about`` every figure."""
+        return {row["figure"]: row | {"about": row["about"].format_map(self.texts)} for row in self.table("figures")}
 
     @cached_property
     def stated(self) -> dict[str, dict[str, Stated]]:
@@ -142,19 +131,3 @@ class Data:
 def _rows(paper: str, name: str) -> Iterable[dict[str, str]]:
     text = (files(f"antiphon.papers.{paper}") / f"{name}.csv").read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))
-
-
-@cache
-def known(paper: str, tables: tuple[str, ...], columns: tuple[str, ...]) -> Mapping[tuple[str, ...], dict[str, str]]:
-    """The rows of published tables, by what some columns have."""
-    return {tuple(row[column] for column in columns): row for name in tables for row in _rows(paper, name)}
-
-
-def number(of: Mapping[str, Any], spec: str | Spec) -> float:
-    """A number of a row or record, by the name of its field, or ``of`` it, ``less`` another, so many ``times``, ``per``
-    so much."""
-    if isinstance(spec, str):
-        return float(of[spec]) if isinstance(of[spec], str) else of[spec]
-    factors = (spec.get("less", 0), spec.get("times", 1), spec.get("per", 1))
-    less, times, per = (float(of[factor] if isinstance(factor, str) else factor) for factor in factors)
-    return (float(of[spec["of"]]) - less) * times / per

@@ -79,8 +79,7 @@ def reproduce(
         for count, (name, outcome) in enumerate(outcomes.items()):
             told("plots", count / len(figures))
             if outcome.charts:
-                columns = paper.data.figures[name].get("columns", 1)
-                plots[name] = draw(outcome.charts, paper.data.series, columns)
+                plots[name] = draw(outcome.charts, paper.data.series, outcome.columns)
                 with written_whole(place / f"{name}.svg", ".svg") as file:
                     file.write(plots[name])
             with written_whole(place / f"{name}.csv", ".csv") as file:

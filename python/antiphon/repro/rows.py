@@ -1,27 +1,13 @@
-"""Rows with verdicts, and how ``figures.toml`` makes them of a table.
-
-Each of a figure's ``rows`` says which number of which entries is held against what:
-
-* ``at``, ``by``: of which entries; of those that are alike on these axes, group after group.
-* ``column``, ``unit``. With ``statistic``, one number of each group; with ``over``, a series, not of the column itself
-  but of how many times that of the series it is.
-* ``key``: what the paper's text calls the number; without one, entries have what the artifact has in ``known``, or
-  what the paper has in ``stated``.
-* ``group``, ``what``: the row in words. ``source``, ``reference``, ``tolerance``, ``note``, ``input``: as of ``Row``,
-  but the reference is a column, and the note a key of the texts.
-* ``rows``: several of each group, which have what is said here in common. ``whole``: only if all cases were run.
-
-Texts may name whatever is said here or found for the entry, the first of its group: ``{series}``, ``{bytes:size}``.
-"""
+"""Rows with verdicts: numbers of ours beside published ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon.repro.data import PLAIN, Data, Series, Spec
-from antiphon.repro.table import Entry, Table, words
+from antiphon.repro.data import PLAIN, Data, Series
+from antiphon.repro.table import Entry
 
 
 @dataclass(frozen=True)
@@ -115,64 +101,57 @@ def by_group(rows: Sequence[Row]) -> list[Summary]:
     return [summarize(name, of) for name, of in groups.items()]
 
 
-def made_rows(data: Data, figure: str, table: Table) -> list[Row]:
-    """All rows that ``figures.toml`` has of the table of a figure."""
-    return [row for spec in data.figures[figure].get("rows", ()) for row in _rows(data, figure, table, table, spec)]
+class Rows(list[Row]):
+    """The rows of a figure: numbers beside published ones."""
 
+    def __init__(
+        self, data: Data, figure: str, entries: Iterable[Entry] = (), unit: str = "", column: str = "", **more: Any
+    ) -> None:
+        """At first those of ``each``."""
+        super().__init__()
+        self.data, self.figure = data, figure
+        self.each(entries, unit, column, **more)
 
-def _rows(data: Data, figure: str, table: Table, part: Table, spec: Spec) -> Iterator[Row]:
-    if spec.get("whole") and not table.whole:
-        return
-    inner = {name: value for name, value in spec.items() if name not in ("at", "by", "rows")}
-    for of in part.where(spec.get("at", "")).split(spec.get("by", "")):
-        if "rows" in spec:
-            for each in spec["rows"]:
-                yield from _rows(data, figure, table, of, inner | each)
-        elif "statistic" in spec:
-            column, over = spec["column"], spec.get("over")
-            values = table.where(series=over).over(column, of) if over else of.values(column)
-            name = spec["statistic"]
-            reference = getattr(of.values(spec["reference"]), name) if "reference" in spec else None
-            yield row(data, figure, of[0], inner, getattr(values, name), reference)
-        else:
-            for entry in of:
-                reference = entry[spec["reference"]] if "reference" in spec else None
-                yield row(data, figure, entry, inner, entry[spec["column"]], reference)
+    def each(self, entries: Iterable[Entry], unit: str, column: str, **more: Any) -> None:
+        """Adds a column of every entry."""
+        for entry in entries:
+            self.add(entry, unit, entry[column], **more)
 
+    def add(
+        self,
+        entry: Entry,
+        unit: str,
+        ours: float,
+        group: str | None = None,
+        what: str | None = None,
+        key: str | None = None,
+        *,
+        paper: float | None = None,
+        artifact: float | None = None,
+        tolerance: float | None = None,
+        note: str | None = None,
+        source: str | None = None,
+        reference: float | None = None,
+        is_input: bool = False,
+    ) -> None:
+        """Adds a number of an entry.
 
-def row(data: Data, figure: str, entry: Entry, spec: Spec, ours: float, reference: float | None = None) -> Row:
-    """A number of an entry beside the published one."""
-
-    def said(what: str, usually: str = "") -> str:
-        return words(spec.get(what, usually), spec | entry)
-
-    series = entry.get("series")
-    usual, by_key = series if isinstance(series, Series) else PLAIN, "key" in spec
-    paper = entry[said("stated")] if "stated" in spec else None
-    stated = data.stated.get(figure, {}).get(said("key"))
-    group, what = said("group", "{series}"), said("what", "{what}")
-    tolerance, note = data.tolerance if by_key else usual.tolerance, entry.get("note", usual.note)
-    source = said("source") if "source" in spec else entry.get("source", "")
-    if stated:
-        tolerance = tolerance if stated.tolerance is None else stated.tolerance
-        note, source = stated.note or note, stated.source
-    return Row(
-        group,
-        what,
-        said("unit"),
-        ours,
-        stated.value if stated else paper,
-        None if by_key or "stated" in spec else entry.get(said("known", "known")),
-        spec.get("tolerance", tolerance),
-        data.texts.get(spec["note"], "") if "note" in spec else note,
-        data.reference.get((figure, f"{group}: {what}"), reference),
-        source,
-        spec.get("input", False),
-    )
-
-
-def stated_row(
-    data: Data, figure: str, group: str, what: str, unit: str, ours: float, key: str = "", **spec: Any
-) -> Row:
-    """A number of no entry beside what the paper's text states; more as ``figures.toml`` would have it."""
-    return row(data, figure, {}, {"group": group, "what": what, "unit": unit, "key": key} | spec, ours)
+        The entry has the row's ``group``, its ``series``, and ``what`` it is of, unless they are said, and may have the
+        ``source`` and a ``note``. Published is what the paper's text states by a ``key``, what is said as of the
+        ``paper`` or the ``artifact``, or else what the entry has as ``known``. What nothing is said of has the
+        tolerance and the note of the series; what the text states has those of ``stated.csv``, or the tolerance of the
+        paper.
+        """
+        series = entry.get("series")
+        usual = series if isinstance(series, Series) else PLAIN
+        in_group, of = str(series) if group is None else group, entry["what"] if what is None else what
+        within, said = usual.tolerance if key is None else self.data.tolerance, entry.get("note", usual.note)
+        where = entry.get("source", "") if source is None else source
+        if key is None and paper is None and artifact is None:
+            artifact = entry.get("known")
+        if stated := self.data.stated.get(self.figure, {}).get(key or ""):
+            paper, where, said = stated.value, stated.source, stated.note or said
+            within = within if stated.tolerance is None else stated.tolerance
+        within, said = within if tolerance is None else tolerance, said if note is None else note
+        reference = self.data.reference.get((self.figure, f"{in_group}: {of}"), reference)
+        self.append(Row(in_group, of, unit, ours, paper, artifact, within, said, reference, where, is_input))

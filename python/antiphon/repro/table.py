@@ -7,10 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, product
 from statistics import fmean, geometric_mean
-from string import Formatter
 from typing import Any
 
-from antiphon._core import format_bytes
 from antiphon.errors import AntiphonError
 from antiphon.repro.data import Series
 
@@ -56,18 +54,14 @@ def is_one_of(value: object, wanted: Iterable[object]) -> bool:
     return not names.isdisjoint(wanted)
 
 
-def meets(entry: Entry, conditions: str, *, known: bool = False) -> bool:
-    """Whether an entry is meant by a text such as ``side=8|9; bytes>=4194304``, or by a column that only this paper's
-    series have, ``series.kind=model``; the empty text means all. ``known``: what the entry has not is no hindrance.
+def meets(entry: Entry, conditions: str) -> bool:
+    """Whether an entry is meant by a text such as ``side=8|9; bytes>=4194304``; the empty text means all.
 
     >>> meets({"side": 9, "bytes": 100}, "side=8|9; bytes<=64"), meets({"side": 9}, "")
     (False, True)
     """
     for name, how, text in conditions_of(conditions):
-        axis, _, more = name.partition(".")
-        if known and axis not in entry:
-            continue
-        value = entry[axis].more[more] if more else entry[axis]
+        value = entry[name]
         if how in ("=", "!="):
             met = is_one_of(value, text.split("|")) == (how == "=")
         else:
@@ -75,33 +69,6 @@ def meets(entry: Entry, conditions: str, *, known: bool = False) -> bool:
         if not met:
             return False
     return True
-
-
-class Words(Formatter):
-    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{bytes:kB}`` the same as papers
-    write it, where 64 MB are 64 MiB, ``{side:squared}`` a square,
-    ``{topology:split}`` a name in two lines; ``{holds:yes|no}`` says whether something is so."""
-
-    def format_field(self, value: Any, format_spec: str) -> Any:
-        """One of the numbers as text."""
-        own: dict[str, Callable[[Any], str]] = {
-            "size": format_bytes,
-            "kB": lambda size: re.sub("(.)iB", r" \1B", format_bytes(size)).replace("K", "k"),
-            "squared": lambda side: str(side**2),
-            "split": lambda name: name.replace("-", "-\n", 1),
-        }
-        if "|" in format_spec:
-            return format_spec.split("|")[not value]
-        return own[format_spec](value) if format_spec in own else super().format_field(value, format_spec)
-
-
-def words(text: str, entry: Entry) -> str:
-    """A text with the numbers that it names.
-
-    >>> words("{side}x{side}, {bytes:size}", {"side": 8, "bytes": 1 << 20})
-    '8x8, 1MiB'
-    """
-    return Words().vformat(text, (), entry)
 
 
 def grid(**axes: Iterable[Any]) -> list[Entry]:
@@ -156,12 +123,7 @@ class Values(list[tuple[str, float]]):
 
 
 class Table(list[Entry]):
-    """Entries in the order in which they are shown; ``what`` is the case of each in words.
-
-    ``whole`` is whether it has all cases of its figure, of which means are taken.
-    """
-
-    whole = False
+    """Entries in the order in which they are shown; ``what`` is the case of each in words."""
 
     def where(self, conditions: str = "", /, **axes: object) -> Table:
         """Those with a value on every axis, or one of a tuple, list or range of values."""
@@ -196,12 +158,12 @@ class Table(list[Entry]):
         """The entries of every value on an axis."""
         return self.grouped(operator.itemgetter(axis)).items()
 
-    def split(self, axes: str) -> list[Table]:
-        """The entries of every combination of values on some axes, ``series, model``; all together without one."""
-        parts = [self]
-        for axis in filter(None, axes.split(", ")):
+    def split(self, *axes: str) -> list[Table]:
+        """The entries of every combination of values on some axes."""
+        parts = [Table(self)]
+        for axis in axes:
             parts = [of for part in parts for _, of in part.by(axis)]
-        return [part for part in parts if part]
+        return parts
 
     def values(self, column: str) -> Values:
         """Of all entries."""
@@ -225,6 +187,6 @@ class Table(list[Entry]):
         found = Values()
         for key, entries in rising.grouped(lambda entry: tuple(entry[axis] for axis in others)).items():
             for less, more in pairwise(entries):
-                name = words(point, more | {"before": less[along]}) if point else " on ".join(map(str, key))
+                name = point.format_map(more | {"before": less[along]}) if point else " on ".join(map(str, key))
                 found.append((name, HOW[how](more[column], less[column])))
         return found

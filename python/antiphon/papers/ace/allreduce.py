@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from antiphon.papers.ace.runs import ACE, DATA, IDEAL, MIB, SHAPES, AllReduce, all_reduce, row
+from antiphon.papers.ace.runs import ACE, DATA, IDEAL, MIB, SHAPES, AllReduce, all_reduce
+from antiphon.repro.charts import line_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Shown
-from antiphon.repro.table import Entry, Table
-from antiphon.studies import Record
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Row, Rows
+from antiphon.repro.table import Entry, Table, grid
 
 BASELINE = DATA.series["Baseline"]
 SM_GB, MEMORY_GB, SMS = 79.68, 900, 80
@@ -27,19 +29,29 @@ def npu(memory: float = MEMORY_GB, sms: int = SMS) -> str:
     return f"npu:memory_gb_per_s={memory:g},sms={sms}"
 
 
-# --- Fig. 4 -------------------------------------------------------------------------------------
-
 V100S = "ring8@1200/700ns"
 """Eight, 150 GB/s each; NCCL's rings."""
 
 
-def _beside(case: Entry) -> list[AllReduce]:
-    """Alone, and with what the computation leaves."""
-    left = npu(case["memory"], case["sms"])
-    return [AllReduce(V100S, endpoint, case["megabytes"] * 1_000_000) for endpoint in (npu(), left)]
+def fig4(_quick: bool) -> Steps:
+    """Communication alone, and with what computation leaves: a GEMM of dimension 1000 takes 44.8 of 64 warps of every
+    SM, a lookup with a batch of 10,000 429.2 GB/s."""
+    cases = [
+        ("GEMM of dimension 1000, 100 MB", 100, npu(sms=24), 1.16),
+        ("embedding lookup with a batch of 10,000, 100 MB", 100, npu(470.8), 1.42),
+        ("both, 16 MB, in DLRM", 16, npu(470.8, 24), 6.2),
+    ]
+    runs = yield [
+        ({"what": what, "measured": measured}, [AllReduce(V100S, each, size * 1_000_000) for each in (npu(), left)])
+        for what, size, left, measured in cases
+    ]
+    table = Table(case | {"slower": beside["time_ns"] / alone["time_ns"]} for case, (alone, beside) in runs)
+    rows = Rows(DATA, "fig4")
+    for e in table:
+        note, measured = DATA.texts["contention"], e["measured"]
+        rows.add(e, "×", e["slower"], "Baseline beside computation", note=note, reference=measured)
+    return Outcome(table, rows)
 
-
-# --- section VI-A -------------------------------------------------------------------------------
 
 LOSSLESS = "ring4@3200/72.289ns,ring4@400/401.606ns,ring4@400/401.606ns"
 """4x4x4 with links of 100 % of their rate."""
@@ -60,37 +72,32 @@ def most(npus: int, efficiency: float = 0.94) -> float:
     return efficiency * sent(npus) / max(loads)
 
 
-def _closed(case: Entry, ideal: Record, lossless: Record, slow: Record) -> Entry:
-    npus = case["npus"]
-    full = most(npus, 1)
-    return {
-        "what": SHAPES[npus],
-        "sent": ideal["sent"],
-        "sent, closed": sent(npus),
-        "most": ideal["gb_per_s"],
-        "most, closed": most(npus),
-        "most that is sent": lossless["gb_per_s"],
-        "lossless, closed": full,
-        "what ACE reads for it": full / ideal["sent"],
-        "reads, closed": full / sent(npus),
-        "reads of the baseline for a byte sent": SLOW_GB / slow["gb_per_s"],
-        "reads a byte": 1.5,
-    }
+def vi_a(_quick: bool) -> Steps:
+    """Bytes sent and read."""
+    runs = yield [
+        (npus, [all_reduce(npus, "ideal"), AllReduce(LOSSLESS, "ideal"), all_reduce(npus, npu(SLOW_GB))])
+        for npus in SHAPES
+    ]
+    table = Table()
+    rows, further = Rows(DATA, "vi-a"), Rows(DATA, "vi-a")
+    for npus, (ideal, lossless, slow) in runs:
+        shape = SHAPES[npus]
+        e = {"npus": npus, "what": shape, "sent": ideal["sent"], "most": ideal["gb_per_s"]}
+        table.append(e)
+        words = "Bytes sent for each of the buffer", None, f"{shape}: bytes sent"
+        rows.add(e, "", e["sent"], *words, tolerance=0.003, reference=sent(npus))
+        rows.add(e, "GB/s", e["most"], group="Most that is sent, 94 %", reference=most(npus))
+        if npus == 64:
+            of, full = partial(further.add, e, group="In 4x4x4, links at 100 %", tolerance=0.015), most(npus, 1)
+            reads, byte = "what ACE reads for it", "reads of the baseline for a byte sent"
+            of("GB/s", lossless["gb_per_s"], what="most that is sent", key="4x4x4: most", reference=full)
+            of("GB/s", full / ideal["sent"], what=reads, key="ACE reads", reference=full / sent(npus))
+            of("", SLOW_GB / slow["gb_per_s"], what=byte, key="baseline reads", reference=1.5)
+    return Outcome(table, rows + further)
 
-
-def _three_ways(case: Entry) -> list[AllReduce]:
-    npus = case["npus"]
-    return [all_reduce(npus, "ideal"), AllReduce(LOSSLESS, "ideal"), all_reduce(npus, npu(SLOW_GB))]
-
-
-# --- Fig. 5 -------------------------------------------------------------------------------------
 
 OF_FIG_5 = (16, 64)
-
-
-def _memory(case: Entry) -> list[AllReduce]:
-    spec = {BASELINE: npu(case["memory"]), ACE: f"ace:memory_gb_per_s={case['memory']}", IDEAL: "ideal"}
-    return [all_reduce(case["npus"], spec[case["series"]])]
+ENDPOINTS = {BASELINE: "npu:memory_gb_per_s={memory},sms=80", ACE: "ace:memory_gb_per_s={memory}", IDEAL: "ideal"}
 
 
 def enough(table: Table, series: object, npus: int) -> float:
@@ -102,47 +109,58 @@ def enough(table: Table, series: object, npus: int) -> float:
     return float("nan")
 
 
-def _needed(table: Table) -> Shown:
-    if not table.whole:
-        return [], table
-    rows = []
+def fig5(quick: bool) -> Steps:
+    """Memory bandwidth for communication."""
+    memory = (50, 200, 350, 500) if quick else range(25, 626, 25)
+    cases = grid(series=(BASELINE, ACE, IDEAL), npus=OF_FIG_5, memory=memory)
+    runs = yield [
+        (case, [all_reduce(case["npus"], ENDPOINTS[case["series"]].format(memory=case["memory"]))]) for case in cases
+    ]
+    table = Table(
+        case | {"what": f"{case['npus']} NPUs, {case['memory']} GB/s", "rate": done["gb_per_s"]}
+        for case, (done,) in runs
+    )
+    rows = Rows(DATA, "fig5", table.where(series=(BASELINE, ACE)), "GB/s", "rate")
+    for npus, of in table.where(series=IDEAL).by("npus"):
+        rows.add(of[0], "GB/s", of[0]["rate"], what=f"{npus} NPUs")
+    labels = "memory", "memory bandwidth for communication, GB/s", "rate", "sent, GB/s"
+    charts = [line_chart(f"{npus} NPUs", of, *labels) for npus, of in table.by("npus")]
+    return Outcome(table, rows if quick else rows + _needed(table), charts, columns=2)
+
+
+def _needed(table: Table) -> list[Row]:
+    rows = Rows(DATA, "fig5")
     needed = {series: [enough(table, series, npus) for npus in OF_FIG_5] for series in (BASELINE, ACE)}
     for series, tolerance in ((BASELINE, 0.07), (ACE, 0.15)):
         group, key = f"{series}: memory bandwidth for 90 % of ideal", f"{series}: enough"
-        rows.append(
-            row("fig5", group, "mean of 16 and 64 NPUs", "GB/s", fmean(needed[series]), key, tolerance=tolerance)
-        )
+        rows.add({}, "GB/s", fmean(needed[series]), group, "mean of 16 and 64 NPUs", key, tolerance=tolerance)
         for npus, value in zip(OF_FIG_5, needed[series], strict=True):
-            rows.append(row("fig5", group, f"{npus} NPUs", "GB/s", value, key, tolerance=tolerance))
-    group, (less, more) = "How many times less ACE needs", (needed[ACE], needed[BASELINE])
-    rows.append(row("fig5", group, "means", "×", fmean(more) / fmean(less), "times less", tolerance=0.15))
-    rows.append(row("fig5", group, "64 NPUs", "×", more[1] / less[1], "times less", tolerance=0.15))
-    return rows, table
+            rows.add({}, "GB/s", value, group, f"{npus} NPUs", key, tolerance=tolerance)
+    less, more = needed[ACE], needed[BASELINE]
+    for what, ours in (("means", fmean(more) / fmean(less)), ("64 NPUs", more[1] / less[1])):
+        rows.add({}, "×", ours, "How many times less ACE needs", what, "times less", tolerance=0.15)
+    return rows
 
 
-# --- Fig. 6 -------------------------------------------------------------------------------------
-
-
-def _fewest(table: Table) -> Shown:
-    if not table.whole:
-        return [], table
+def fig6(quick: bool) -> Steps:
+    """SMs for communication."""
+    cases = grid(series=(BASELINE, IDEAL), sms=(2, 6, 10) if quick else range(1, 11))
+    own = {BASELINE: "npu:memory_gb_per_s=900,sms={sms}", IDEAL: "ideal"}
+    ends = [(case, own[case["series"]].format(sms=case["sms"])) for case in cases]
+    runs = yield [(case, [all_reduce(64, each) for each in (end, "ideal")]) for case, end in ends]
+    table = Table()
+    for case, (done, ideal) in runs:
+        found = {"what": f"SMs: {case['sms']}", "rate": done["gb_per_s"]}
+        table.append(case | found | {"closed": min(SM_GB * case["sms"] / 1.5, ideal["gb_per_s"])})
     swept = table.where(series=BASELINE)
-    needed = float(min(e["sms"] for e in swept if e["rate"] >= SATURATED * swept[-1]["rate"]))
-    return [
-        row("fig6", BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", needed, "SMs", tolerance=0.0)
-    ], table
+    rows = Rows(DATA, "fig6")
+    for e in swept:
+        rows.add(e, "GB/s", e["rate"], reference=e["closed"])
+    if not quick:
+        needed = float(min(e["sms"] for e in swept if e["rate"] >= SATURATED * swept[-1]["rate"]))
+        rows.add({}, "SMs", needed, BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", tolerance=0.0)
+    return Outcome(table, rows, [line_chart("4x4x4", table, "sms", "SMs for communication", "rate", "sent, GB/s")])
 
-
-def _own_and_ideal(case: Entry) -> list[AllReduce]:
-    own = npu(sms=case["sms"]) if case["series"] is BASELINE else "ideal"
-    return [all_reduce(64, own), all_reduce(64, "ideal")]
-
-
-def _by_sms(case: Entry, own: Record, ideal: Record) -> Entry:
-    return {"rate": own["gb_per_s"], "closed": min(SM_GB * case["sms"] / 1.5, ideal["gb_per_s"])}
-
-
-# --- Fig. 9a ------------------------------------------------------------------------------------
 
 SPLITS = [series for series in DATA.series.values() if series.run.startswith("fsm_split")]
 NEED, PAPER_SRAM = SPLITS[:2]
@@ -150,28 +168,42 @@ SRAM_MIB, FSMS = (1, 2, 4, 8), (4, 8, 12, 16, 20, 24)
 CHOSEN = (4, 16)
 
 
-def _engines(case: Entry) -> list[AllReduce]:
-    sizes = ((case["sram"], case["fsms"]), CHOSEN)
-    return [all_reduce(case["npus"], f"ace:sram={mib * MIB},fsms={fsms},{case['series'].run}") for mib, fsms in sizes]
-
-
 def speed(table: Table, series: object, sram: int, fsms: int) -> float:
     """Relative to 4 MiB and 16 state machines, mean of the sizes of the system."""
     return fmean(table.where(series=series, sram=sram, fsms=fsms).column("speed"))
 
 
-def _relative(case: Entry, own: Record, chosen: Record) -> Entry:
-    stated = (case["sram"], case["fsms"]) == (8, 20) and case["series"] in (NEED, PAPER_SRAM)
-    return {"speed": own["gb_per_s"] / chosen["gb_per_s"], "stated": "more" if stated else ""}
+def fig9a(quick: bool) -> Steps:
+    """SRAM and state machines."""
+    if quick:
+        cases = grid(series=(NEED,), npus=(64,), sram=(2, 4), fsms=(8, 16))
+    else:
+        cases = grid(series=SPLITS, npus=SHAPES, sram=SRAM_MIB, fsms=FSMS)
 
+    def engine(case: Entry, mib: int, fsms: int) -> AllReduce:
+        return all_reduce(case["npus"], f"ace:sram={mib * MIB},fsms={fsms},{case['series'].run}")
 
-# --- claims -------------------------------------------------------------------------------------
+    runs = yield [(case, [engine(case, case["sram"], case["fsms"]), engine(case, *CHOSEN)]) for case in cases]
+    table = Table()
+    for case, (own, chosen) in runs:
+        what = f"{case['npus']} NPUs, {case['sram']} MiB, {case['fsms']} state machines"
+        table.append(case | {"what": what, "speed": own["gb_per_s"] / chosen["gb_per_s"]})
+    rows = Rows(DATA, "fig9a")
+    for of in table.split("series", "sram", "fsms"):
+        series, sram, fsms = (of[0][axis] for axis in ("series", "sram", "fsms"))
+        key = "more" if (sram, fsms) == (8, 20) and series in (NEED, PAPER_SRAM) else ""
+        rows.add(of[0], "×", of.values("speed").mean, what=f"{sram} MiB, {fsms} state machines", key=key)
+    labels = "fsms", "state machines", "speed", "speed / that of 4 MiB, 16"
+    lines = partial(line_chart, label=lambda e: f"{e['sram']} MiB", y_max=1.7)
+    return Outcome(table, rows, [lines(str(series), of, *labels) for series, of in table.by("series")], columns=2)
+
 
 WIGGLE = 0.001
 """What does not count as slower."""
 
 
-def _monotone(_cells: Cells, tables: Tables) -> Judged:
+def monotone(_cells: Cells, tables: Tables) -> Judged:
+    """That more of either never makes ACE slower."""
     table = tables["fig9a"]
     falls = []
     for series in SPLITS:
@@ -182,7 +214,8 @@ def _monotone(_cells: Cells, tables: Tables) -> Judged:
     return verdict(worst <= WIGGLE, worst <= 2 * WIGGLE), {"falls": listed([100 * fall for fall in falls], "{:.1f} %")}
 
 
-def _knee(_cells: Cells, tables: Tables) -> Judged:
+def knee(_cells: Cells, tables: Tables) -> Judged:
+    """Where little more is gained."""
     table = tables["fig9a"]
     names: dict[str, Any] = {}
     for name, series in (("need", NEED), ("paper", PAPER_SRAM)):
@@ -196,17 +229,8 @@ def _knee(_cells: Cells, tables: Tables) -> Judged:
     return verdict(fsms and sram, fsms or sram), names
 
 
-def _times_less(_cells: Cells, tables: Tables) -> Judged:
+def times_less(_cells: Cells, tables: Tables) -> Judged:
+    """That ACE needs so much less memory bandwidth."""
     table = tables["fig5"]
     ratios = [enough(table, BASELINE, npus) / enough(table, ACE, npus) for npus in OF_FIG_5]
     return verdict(min(ratios) >= 3, max(ratios) >= 3), {"ratios": listed(ratios, "{:.2f}×")}
-
-
-FIGURES = (
-    Figure(DATA, "fig4", jobs=_beside),
-    Figure(DATA, "fig5", jobs=_memory, show=_needed),
-    Figure(DATA, "fig6", _by_sms, _own_and_ideal, show=_fewest),
-    Figure(DATA, "vi-a", _closed, _three_ways),
-    Figure(DATA, "fig9a", _relative, _engines),
-)
-CHECKS = {"monotone": _monotone, "knee": _knee, "times-less": _times_less}

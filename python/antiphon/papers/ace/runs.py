@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 import antiphon
 from antiphon._core import Workload
 from antiphon.repro.data import Data, Series
-from antiphon.repro.rows import stated_row
 from antiphon.studies import Heartbeat, Job, Record
 
 DATA = Data("ace", tolerance=0.05)
@@ -27,7 +26,6 @@ NO_OVERLAP, COMM_OPT, COMP_OPT, ACE, IDEAL = SYSTEMS = DATA.named(
 )
 """Table VI."""
 MODELS = RESNET, GNMT, DLRM = DATA.named("ResNet-50", "GNMT", "DLRM")
-row = partial(stated_row, DATA)
 
 
 @dataclass(frozen=True)

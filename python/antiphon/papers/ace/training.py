@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
 from statistics import fmean
 
 from antiphon.papers.ace.runs import (
@@ -15,16 +17,17 @@ from antiphon.papers.ace.runs import (
     MODELS,
     NO_OVERLAP,
     RESNET,
+    SHAPES,
+    SYSTEMS,
     Iteration,
     iteration,
     left,
-    row,
 )
-from antiphon.repro.charts import Line
+from antiphon.repro.charts import Chart, Line, bar_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Shown
-from antiphon.repro.rows import Row
-from antiphon.repro.table import Entry, Table
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Row, Rows
+from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Record
 
 LARGEST = 128
@@ -33,7 +36,7 @@ POINTS = 3.0
 """Of a percentage, by which what is fitted may be off; as a share of the largest of them, 88.7 %."""
 BASELINES = (NO_OVERLAP, COMM_OPT, COMP_OPT)
 OVERLAPPED = (COMM_OPT, COMP_OPT, ACE)
-PARTS = ["computation", "exposed communication"]
+PARTS = {part: part for part in ("computation", "exposed communication")}
 
 
 def _jobs(case: Entry) -> list[Iteration]:
@@ -45,10 +48,7 @@ def _measure(case: Entry, own: Record, ideal: Record) -> Entry:
     found = {"time": own["iteration_ns"], "compute": own["compute_ns"], "exposed": own["exposed_ns"]}
     parts = {part: found[key] / 1e6 for part, key in zip(PARTS, ("compute", "exposed"), strict=True)}
     share = 100 * ideal["iteration_ns"] / own["iteration_ns"]
-    return {"what": f"{case['model']}, {case['npus']} NPUs", "share": share} | found | parts
-
-
-# --- Figs. 9b and 10, section VI-B --------------------------------------------------------------
+    return case | {"what": f"{case['model']}, {case['npus']} NPUs", "share": share} | found | parts
 
 
 def _over_time(case: Entry, own: Record, ideal: Record) -> Entry:
@@ -60,7 +60,42 @@ def _over_time(case: Entry, own: Record, ideal: Record) -> Entry:
     return _measure(case, own, ideal) | found
 
 
-def _of_resnet(table: Table) -> Shown:
+QUICK = (RESNET, DLRM)
+
+
+def fig9b(quick: bool) -> Steps:
+    """Use of ACE in the backward pass."""
+    cases = grid(model=QUICK if quick else MODELS, npus=(LARGEST,), series=(ACE,))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_over_time(case, *records) for case, records in runs)
+    rows = Rows(DATA, "fig9b")
+    for e in table:
+        rows.add(e, "%", e["backward"], "ACE, backward pass", str(e["model"]), str(e["model"]))
+    return Outcome(table, rows)
+
+
+def fig10(quick: bool) -> Steps:
+    """Two iterations."""
+    cases = grid(model=QUICK if quick else MODELS, npus=(LARGEST,), series=(*OVERLAPPED, IDEAL))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_over_time(case, *records) for case, records in runs)
+    rows = Rows(DATA, "fig10")
+    for model, of in table.by("model"):
+        for e in of.where(series=OVERLAPPED):
+            words = f"{model}, share of Ideal", str(e["series"]), f"{model}: {e['series']}"
+            rows.add(e, "%", e["share"], *words, tolerance=round(POINTS / 88.7, 3))
+        (ace,) = of.where(series=ACE)
+        for e in of.where(series=(COMM_OPT, COMP_OPT)):
+            over = e["series"]
+            words = f"{model}, speed-up by ACE", str(over), f"{model}: ACE over {over}"
+            rows.add(ace, "×", e["time"] / ace["time"], *words)
+        for e in of:
+            rows.add(e, "%", e["links"], f"{model}, links used, mean", str(e["series"]))
+    charts = [Chart(e["title"], "time, ms", "%", lines=e["lines"], y_max=103) for e in table]
+    return Outcome(table, rows + _of_resnet(table), charts, columns=4)
+
+
+def _of_resnet(table: Table) -> list[Row]:
     """What section VI-B says of it further."""
     comm, comp, ace = (table.where(model=RESNET, series=series)[0] for series in OVERLAPPED)
     stated = {
@@ -71,7 +106,9 @@ def _of_resnet(table: Table) -> Shown:
         "exposed, ACE": ("%", 100 * ace["exposed"] / ace["time"]),
         "iteration, BaselineCompOpt": ("ms", comp["time"] / 1e6),
     }
-    rows = [row("fig10", "ResNet-50, further", what, unit, ours, what) for what, (unit, ours) in stated.items()]
+    rows = Rows(DATA, "fig10")
+    for what, (unit, ours) in stated.items():
+        rows.add({}, unit, ours, "ResNet-50, further", what, what)
     # The paper's own numbers: what follows from some, beside others.
     exposed, comm_share, ace_share, ms = 0.315, 0.353, 94.3, 3.5
     decided = ((1 - exposed) / comm_share - 80 / 74) / (2 - 80 / 74)
@@ -85,10 +122,7 @@ def _of_resnet(table: Table) -> Shown:
     ):
         note = DATA.texts["own"]
         rows.append(Row("The paper's own numbers", what, unit, follows, reference=printed, note=note))
-    return rows, table
-
-
-# --- Fig. 11 ------------------------------------------------------------------------------------
+    return rows
 
 
 def over_best(table: Table) -> list[float]:
@@ -97,27 +131,43 @@ def over_best(table: Table) -> list[float]:
     return [min(of[baseline] for baseline in BASELINES) / of[ACE] for of in times]
 
 
-def _over_baselines(table: Table) -> Shown:
-    rows = [
-        Row(f"{model}: ACE over the best baseline", f"{npus} NPUs", "×", ratio)
+def over_baselines(table: Table, quick: bool) -> list[Row]:
+    """How many times as fast ACE is."""
+    rows = Rows(DATA, "fig11")
+    for model, of in table.by("model"):
+        for npus, ratio in zip(of.axis("npus"), over_best(of), strict=True):
+            rows.append(Row(f"{model}: ACE over the best baseline", f"{npus} NPUs", "×", ratio))
+    if quick:
+        return rows
+    for series in (*BASELINES, ACE):
+        words = "Share of Ideal, mean of 12", str(series), f"{series}: mean"
+        rows.add({}, "%", fmean(table.where(series=series).column("share")), *words)
+    for model, of in table.by("model"):
+        for how, value in (("mean", fmean(over_best(of))), ("most", max(over_best(of)))):
+            what, key = f"{model}, {how}", f"{model}: over the best baseline, {how}"
+            rows.add({}, "×", value, "ACE over the best baseline", what, key)
+    ratios = [ratio for series in BASELINES for _, ratio in table.ratios("time", str(series), "ACE")]
+    for how, value in (("mean", fmean(ratios)), ("most", max(ratios))):
+        rows.add({}, "×", value, "ACE over all baselines", how, f"over all baselines, {how}")
+    return rows
+
+
+def fig11(quick: bool) -> Steps:
+    """Iterations on 16 to 128 NPUs."""
+    models, npus = (QUICK, (16, 64)) if quick else (MODELS, SHAPES)
+    cases = grid(model=models, npus=npus, series=SYSTEMS)
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_measure(case, *records) for case, records in runs)
+    shares = table.where(series=SYSTEMS[:-1])
+    rows = Rows(DATA, "fig11")
+    for e in shares:
+        rows.add(e, "%", e["share"], group=f"{e['series']}: share of Ideal")
+    charts = [
+        bar_chart(str(model), "iteration, ms", of, lambda e: f"{e['npus']} NPUs", PARTS)
         for model, of in table.by("model")
-        for npus, ratio in zip(of.axis("npus"), over_best(of), strict=True)
     ]
-    if table.whole:
-        for series in (*BASELINES, ACE):
-            mean = fmean(table.where(series=series).column("share"))
-            rows.append(row("fig11", "Share of Ideal, mean of 12", str(series), "%", mean, f"{series}: mean"))
-        for model, of in table.by("model"):
-            for how, value in (("mean", fmean(over_best(of))), ("most", max(over_best(of)))):
-                key = f"{model}: over the best baseline, {how}"
-                rows.append(row("fig11", "ACE over the best baseline", f"{model}, {how}", "×", value, key))
-        ratios = [ratio for series in BASELINES for _, ratio in table.ratios("time", str(series), "ACE")]
-        for how, value in (("mean", fmean(ratios)), ("most", max(ratios))):
-            rows.append(row("fig11", "ACE over all baselines", how, "×", value, f"over all baselines, {how}"))
-    return rows, table
+    return Outcome(table, rows + over_baselines(table, quick), charts, columns=3)
 
-
-# --- Fig. 12 ------------------------------------------------------------------------------------
 
 ASIDE_GB, ASIDE_SMS = 80, 1
 """For embeddings, beside computation."""
@@ -125,34 +175,31 @@ UPDATES = {"overlap": "updated as long as looked up", "table's update": "updated
 """The loop that is improved upon."""
 
 
-def _loops(case: Entry) -> list[Iteration]:
-    series, share = case["series"], float(DLRM.more["memory_bound"])
-    slower = left(series, share, ASIDE_GB, ASIDE_SMS) / left(series, share)
-    before = iteration(DLRM, LARGEST, series, case["loop"])
-    return [before, iteration(DLRM, LARGEST, series, "optimized", slower)]
+def fig12(_quick: bool) -> Steps:
+    """DLRM with its embeddings off the critical path."""
+    share = float(DLRM.more["memory_bound"])
+    slower = {series: left(series, share, ASIDE_GB, ASIDE_SMS) / left(series, share) for series in (COMP_OPT, ACE)}
+    cases = grid(series=slower, loop=UPDATES)
+    of = partial(iteration, DLRM, LARGEST)
+    runs = yield [
+        (case, [of(case["series"], case["loop"]), of(case["series"], "optimized", slower[case["series"]])])
+        for case in cases
+    ]
+    table, drawn = Table(), Table()
+    rows = Rows(DATA, "fig12")
+    for case, (before, after) in runs:
+        series, loop = case["series"], case["loop"]
+        e = case | {"what": UPDATES[loop], "gain": before["iteration_ns"] / after["iteration_ns"]}
+        table.append(e)
+        rows.add(e, "×", e["gain"], e["what"], str(series), str(series) if loop == "overlap" else "")
+        for name, record in (("default loop", before), ("optimized loop", after)) if loop == "overlap" else ():
+            parts = zip(PARTS, (record["compute_ns"] / 1e6, record["exposed_ns"] / 1e6), strict=True)
+            drawn.append({"series": series, "loop": name} | dict(parts))
+    return Outcome(table, rows, [bar_chart("DLRM, 128 NPUs", "iteration, ms", drawn, itemgetter("loop"), PARTS)])
 
 
-def _gain(case: Entry, before: Record, after: Record) -> Entry:
-    return {"what": UPDATES[case["loop"]], "gain": before["iteration_ns"] / after["iteration_ns"]} | {
-        f"{when} {part}": record[f"{key}_ns"] / 1e6
-        for when, record in (("before", before), ("after", after))
-        for part, key in zip(PARTS, ("compute", "exposed"), strict=True)
-    }
-
-
-def _loops_side_by_side(table: Table) -> Shown:
-    shown = Table(
-        {"series": e["series"], "loop": loop} | {part: e[f"{when} {part}"] for part in PARTS}
-        for e in table.where(loop="overlap")
-        for when, loop in (("before", "default loop"), ("after", "optimized loop"))
-    )
-    return [], shown
-
-
-# --- claims -------------------------------------------------------------------------------------
-
-
-def _fit(_cells: Cells, tables: Tables) -> Judged:
+def fit(_cells: Cells, tables: Tables) -> Judged:
+    """How far off the fitted numbers are."""
     off = []
     for model in MODELS[1:]:
         of = tables["fig10"].where(model=model)
@@ -162,7 +209,7 @@ def _fit(_cells: Cells, tables: Tables) -> Judged:
     return verdict(worst <= POINTS), {"worst": worst, "off": listed(off, "{:+.1f}")}
 
 
-def _no_overlap(_cells: Cells, tables: Tables) -> Judged:
+def no_overlap(_cells: Cells, tables: Tables) -> Judged:
     """At which points BaselineNoOverlap is faster than BaselineCompOpt, and whether they are the paper's."""
     ratios = {(e["model"], e["npus"]): e["time"] for e in tables["fig11"].where(series=COMP_OPT)}
     found = {
@@ -177,12 +224,3 @@ def _no_overlap(_cells: Cells, tables: Tables) -> Judged:
         "count": len(found),
         "lost": ", ".join(texts),
     }
-
-
-FIGURES = (
-    Figure(DATA, "fig9b", _over_time, _jobs),
-    Figure(DATA, "fig10", _over_time, _jobs, show=_of_resnet),
-    Figure(DATA, "fig11", _measure, _jobs, show=_over_baselines),
-    Figure(DATA, "fig12", _gain, _loops, show=_loops_side_by_side),
-)
-CHECKS = {"fit": _fit, "no-overlap": _no_overlap}

@@ -9,35 +9,51 @@ from antiphon import format_bytes
 from antiphon.papers.aries.designs import (
     ALGORITHMS,
     ARIES,
+    ASIDES,
     CONCENTRATED,
     DATA,
     LATENCY,
     MESH,
+    OWN,
+    PEERS,
+    SEARCHED,
     SIDES,
     TORUS,
     all_reduce,
     exists,
     least_ns,
 )
+from antiphon.repro.charts import line_chart
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure
-from antiphon.repro.table import Entry, Table
-from antiphon.studies import Point, Record
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Rows
+from antiphon.repro.table import Entry, Table, grid
+
+KIB = 1 << 10
 
 
-def _jobs(case: Entry) -> list[Point]:
-    return [all_reduce(case, series) for series in (case["series"], MESH)]
+def fig9(quick: bool) -> Steps:
+    """Throughput over the size of the gradients."""
+    sizes, sides = ((1, 32, 1024), SIDES[:1]) if quick else ([1 << n for n in range(12)], SIDES)
+    bytes = [KIB * size for size in sizes]
+    cases = list(filter(exists, grid(algorithm=ALGORITHMS, side=sides, series=[*PEERS, *OWN, *ASIDES], size=bytes)))
+    runs = yield [(case, [all_reduce(case, series) for series in (case["series"], MESH)]) for case in cases]
+    table = Table()
+    for case, (own, mesh) in runs:
+        time, size = own["time_ns"], case["size"]
+        title = f"{ALGORITHMS[case['algorithm']]}, {case['side']}x{case['side']}"
+        found = {"what": f"{title}, {format_bytes(size)}", "title": title}
+        table.append(case | found | {"time": time, "rate": size / time, "gain": mesh["time_ns"] / time})
+    labels = "size", "gradients", "rate", "GB/s"
+    charts = [
+        line_chart(of[0]["title"], of, *labels, ticks=format_bytes, every=2, log=True)
+        for of in table.split("algorithm", "side")
+    ]
+    return Outcome(table, Rows(DATA, "fig9", table, "GB/s", "rate", note=""), charts, columns=2)
 
 
-def _gained(case: Entry, own: Record, mesh: Record) -> Entry:
-    time, size = own["time_ns"], case["size"]
-    title = f"{ALGORITHMS[case['algorithm']]}, {case['side']}x{case['side']}"
-    found = {"what": f"{title}, {format_bytes(size)}", "title": title}
-    return found | {"time": time, "rate": size / time, "gain": mesh["time_ns"] / time}
-
-
-def _crossover(_cells: Cells, tables: Tables) -> Judged:
+def crossover(_cells: Cells, tables: Tables) -> Judged:
     """The last size at which the latency-optimised ring is faster, and the first at which it is not."""
     found = {}
     for side in SIDES:
@@ -67,7 +83,7 @@ def _above_the_mesh(table: Table, algorithm: str, series: Series) -> list[tuple[
     return found
 
 
-def _trees_small(_cells: Cells, tables: Tables) -> Judged:
+def trees_small(_cells: Cells, tables: Tables) -> Judged:
     """How far above the mesh trees are: as a ratio, and on the axis, which is not known."""
     texts: dict[str, str] = {}
     alike = {}
@@ -80,35 +96,46 @@ def _trees_small(_cells: Cells, tables: Tables) -> Judged:
     return verdict(all(ratio for ratio, _ in alike.values()), alike["binary"][1]), texts
 
 
-# --- beyond the paper -------------------------------------------------------------------------------
+BEYOND = [series for series in DATA.series.values() if series.more["kind"] == "beyond"]
 
 
-def _named(case: Entry) -> Entry:
-    name, algorithm = str(case["series"]), ALGORITHMS.get(case["algorithm"])
-    what = f"{case['side']}x{case['side']}, {format_bytes(case['size'])}"
-    return {"what": what, "name": f"{algorithm}, {name}" if algorithm else name}
+def _cases(series: list[Series], sides: tuple[int, ...], sizes: tuple[int, ...]) -> list[Entry]:
+    """The paper's algorithms on some designs, and others."""
+    cases = grid(algorithm=ALGORITHMS, side=sides, size=sizes, series=series)
+    cases += grid(algorithm=("beyond",), side=sides, size=sizes, series=BEYOND)
+    found = []
+    for case in filter(exists, cases):
+        name, algorithm = str(case["series"]), ALGORITHMS.get(case["algorithm"])
+        what = f"{case['side']}x{case['side']}, {format_bytes(case['size'])}"
+        found.append(case | {"what": what, "name": f"{algorithm}, {name}" if algorithm else name})
+    return found
 
 
-def _of_the_least(case: Entry, own: Record) -> Entry:
-    time, least = own["time_ns"], least_ns(case["side"], case["size"])
-    found = {"time": time, "time in µs": time / 1e3, "least in µs": least / 1e3, "share": least / time}
-    return _named(case) | found
+def beyond(quick: bool) -> Steps:
+    """Other algorithms on fabrics configured for them."""
+    sides, sizes = (SIDES[:1], (64 * KIB,)) if quick else (SIDES, (64 * KIB, 1 << 20, 16 << 20))
+    cases = _cases([ARIES, LATENCY, SEARCHED[ARIES], CONCENTRATED], sides, sizes)
+    runs = yield [(case, [all_reduce(case, case["series"])]) for case in cases]
+    table = Table()
+    rows = Rows(DATA, "beyond")
+    for case, (own,) in runs:
+        time, least = own["time_ns"], least_ns(case["side"], case["size"])
+        e = case | {"time": time, "share": least / time}
+        table.append(e)
+        rows.add(e, "µs", time / 1e3, group=e["name"], reference=least / 1e3, note="")
+    return Outcome(table, rows)
 
 
-# --- beyond: flits and packets -----------------------------------------------------------------------
-
-
-def _in_flits_and_packets(case: Entry) -> list[Point]:
-    return [all_reduce(case, case["series"]), all_reduce(case, case["series"], "packet")]
-
-
-def _over(case: Entry, flits: Record, packets: Record) -> Entry:
-    return _named(case) | {"ratio": flits["time_ns"] / packets["time_ns"]}
-
-
-FIGURES = (
-    Figure(DATA, "fig9", _gained, _jobs, keep=exists),
-    Figure(DATA, "beyond", _of_the_least, lambda case: [all_reduce(case, case["series"])], keep=exists),
-    Figure(DATA, "flits", _over, _in_flits_and_packets, keep=exists),
-)
-CHECKS = {"crossover": _crossover, "trees-small": _trees_small}
+def flits(quick: bool) -> Steps:
+    """Packets and flits."""
+    sides, sizes = (SIDES[:1], (4 * KIB,)) if quick else (SIDES, (4 * KIB, 64 * KIB, 1 << 20))
+    designs = DATA.named("Mesh", "Torus", "Adapt-NoC")
+    cases = _cases([*designs, ARIES, LATENCY, SEARCHED[ARIES], CONCENTRATED], sides, sizes)
+    runs = yield [
+        (case, [all_reduce(case, case["series"], fidelity) for fidelity in ("flit", "packet")]) for case in cases
+    ]
+    table = Table(case | {"ratio": flits["time_ns"] / packets["time_ns"]} for case, (flits, packets) in runs)
+    rows = Rows(DATA, "flits")
+    for e in table:
+        rows.add(e, "×", e["ratio"], e["name"], note="")
+    return Outcome(table, rows)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
 import antiphon
 from antiphon.collective.timing import simulator
 from antiphon.names import Fidelity
 from antiphon.repro.data import Data, Series
-from antiphon.repro.rows import stated_row
 from antiphon.repro.table import Entry
 from antiphon.studies import Heartbeat, Job, Point, Record
 
@@ -28,13 +27,13 @@ MESH, TORUS, BUTTERFLY, ADAPT = PEERS = [each for each in DATA.series.values() i
 ARIES, LATENCY, CONCENTRATED, WIDE = DATA.named(
     "ARIES", "ARIES, latency-optimised", "ARIES, concentrated", "Flattened butterfly, full channels"
 )
+OWN = [each for each in DATA.series.values() if each.more["kind"] == "own"]
 ASIDES = [each for each in DATA.series.values() if each.more["kind"] == "aside"]
 MODELS = [each for each in DATA.series.values() if each.more["kind"] == "model"]
 SEARCHED = dict(zip((ARIES, ADAPT), DATA.named("ARIES, searched", "Adapt-NoC, searched"), strict=True))
 """The best configurations found, beside those by the paper's policy, which is one for double binary trees."""
 BEST = {("dbtree", 8)}
 """Where they count: the paper's text has its policy for trees, but its figure for 8x8 says more than that gives."""
-row = partial(stated_row, DATA)
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,6 @@ def least_ns(side: int, size: int) -> float:
     wire = (payload + SYSTEM.header_flits * SYSTEM.flit_bytes) / payload
     return 2 * (ranks - 1) / ranks * size * wire / (PORTS * SYSTEM.link_rate_gb_per_s)
 
-
-# --- training ---------------------------------------------------------------------------------------
 
 PROCESSOR = dict(pair.split("=") for pair in SYSTEM.processor.partition(":")[2].split(","))
 """Table II: PEs of a chiplet, their arrays and clock."""

@@ -7,14 +7,13 @@ from typing import Any
 import antiphon
 from antiphon import Fabric
 from antiphon.papers.aries.designs import DATA, GRADIENT_BYTES, PORTS, PROCESSOR, SYSTEM
-from antiphon.repro.figure import Figure, Shown
-from antiphon.repro.rows import Row
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Row, Rows
 from antiphon.repro.table import Entry, Table
 
 SIZE = 1 << 20
 """Of what is counted; the counts are the same for any."""
 
-# --- Table I --------------------------------------------------------------------------------------
 
 COUNTS = {
     "links": ("links", ""),
@@ -46,7 +45,7 @@ def _counted(case: Entry) -> Entry:
         links = _links(side)
     steps, across = int(stats.lanes["reduce_height"].max()), _across(side)
     counted = {"links": links, "share": share, "steps": steps, "across": across, "most": min(links / side**2, PORTS)}
-    return {"what": f"{side}x{side}", "counted": counted}
+    return case | {"what": f"{side}x{side}", "counted": counted}
 
 
 def _links(side: int) -> int:
@@ -64,9 +63,12 @@ def _across(side: int) -> int:
     return int(antiphon.build(row, "direct", bytes=SIZE, system=SYSTEM).transfers["hops"].max())
 
 
-def _table1(table: Table) -> Shown:
+def table1(_quick: bool) -> Steps:
+    """Algorithms on a torus."""
+    yield []
+    table = Table(map(_counted, DATA.table("table1")))
     notes = {"share": "last", "steps": "height", "across": "diameter"}
-    rows = []
+    rows: list[Row] = []
     for e in table:
         for column, (text, unit) in COUNTS.items():
             if not e[column]:
@@ -76,10 +78,7 @@ def _table1(table: Table) -> Shown:
             note = DATA.texts["concentrated"] if "concentrated" in e["algorithm"] else note
             tolerance = ABOUT if column == "most" else 0.0
             rows.append(Row(e["algorithm"], f"{e['what']}: {text}", unit, ours, paper, tolerance=tolerance, note=note))
-    return rows, table
-
-
-# --- Eq. 1 ----------------------------------------------------------------------------------------
+    return Outcome(table, rows)
 
 
 def fewer_hops(side: int, level: int) -> float:
@@ -88,35 +87,43 @@ def fewer_hops(side: int, level: int) -> float:
     return (side if width <= side else side**2) / width - 1
 
 
-def _on_the_mesh(case: Entry) -> Entry:
-    """Hops of the edges of a level, of those that take fewest."""
-    side, level = case["side"], case["level"]
-    fabric = Fabric(f"mesh:{side}x{side}")
-    edges = antiphon.build(fabric, "dbtree", bytes=SIZE, system=SYSTEM).transfers
-    span = abs(edges["from"].astype(int) - edges["to"].astype(int))
-    hops = int(edges["hops"][span == side**2 >> level].min())
-    return {"hops": hops, "stated": 1 + fewer_hops(side, level)}
+def eq1(_quick: bool) -> Steps:
+    """Hops that bypasses save: those of the edges of a level on the mesh, of those that take fewest."""
+    yield []
+    table = Table()
+    rows = Rows(DATA, "eq1")
+    for side in (4, 8):
+        fabric = Fabric(f"mesh:{side}x{side}")
+        edges = antiphon.build(fabric, "dbtree", bytes=SIZE, system=SYSTEM).transfers
+        span = abs(edges["from"].astype(int) - edges["to"].astype(int))
+        for level in range(1, side.bit_length() * 2 - 1):
+            hops = int(edges["hops"][span == side**2 >> level].min())
+            e = {"side": side, "level": level, "what": f"level {level}", "hops": hops}
+            table.append(e)
+            rows.add(e, "hops", hops, f"{side}x{side}", paper=1 + fewer_hops(side, level), tolerance=0.0)
+    return Outcome(table, rows)
 
-
-# --- Table II and section V-D -----------------------------------------------------------------------
 
 OURS = {**PROCESSOR, "gradient_bits": 8 * GRADIENT_BYTES}
 
 
-def _parameter(case: Entry) -> Entry:
-    name = case["parameter"]
-    ours: Any = OURS[name] if name in OURS else getattr(SYSTEM, name)
-    return {"ours": float(ours), "stated": float(case["value"])}
+def table2(_quick: bool) -> Steps:
+    """Parameters."""
+    yield []
+    table = Table(DATA.table("table2"))
+    rows = Rows(DATA, "table2")
+    for e in table:
+        name = e["parameter"]
+        ours: Any = OURS[name] if name in OURS else getattr(SYSTEM, name)
+        rows.add(e, e["unit"], float(ours), "Table II", paper=float(e["value"]), is_input=True)
+    return Outcome(table, rows)
 
 
-def _areas(_case: Entry) -> Entry:
+def area(_quick: bool) -> Steps:
+    """Of 64 routers."""
+    yield []
     mesh, aries = (antiphon.area(fabric).total_mm2 for fabric in ("mesh:8x8", "aries:8x8"))
-    return {"routers": mesh, "muxes": aries - mesh}
-
-
-FIGURES = (
-    Figure(DATA, "table1", _counted, show=_table1),
-    Figure(DATA, "eq1", _on_the_mesh),
-    Figure(DATA, "table2", _parameter),
-    Figure(DATA, "area", _areas),
-)
+    rows, e = Rows(DATA, "area"), {"what": "8x8", "routers": mesh, "muxes": aries - mesh}
+    rows.add(e, "mm²", mesh, "64 routers", "all", "routers")
+    rows.add(e, "mm²", aries - mesh, "64 routers", "what ARIES adds", "ARIES adds", is_input=True)
+    return Outcome(Table([e]), rows)

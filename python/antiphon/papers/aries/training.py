@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
@@ -17,24 +18,25 @@ from antiphon.papers.aries.designs import (
     DATA,
     MESH,
     MODELS,
+    OWN,
     PEERS,
     SAMPLES,
     SEARCHED,
+    SIDES,
     SYSTEM,
     Training,
     design,
     exists,
     least_ns,
-    row,
     training,
 )
+from antiphon.repro.charts import bar_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed
 from antiphon.repro.claims import share as share_of
 from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure, Shown
-from antiphon.repro.rows import Row
-from antiphon.repro.rows import row as row_of
-from antiphon.repro.table import Entry, Table
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Row, Rows
+from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Record
 
 TRANSFORMER = MODELS[-1]
@@ -67,7 +69,7 @@ def _measure(case: Entry, *records: Record) -> Entry:
         found[f"exchanged_{way}"] = slow["communication"] / fast["communication"]
         found[f"ported_{way}"] = slow["communication"] / least_ns(side, own["gradient_bytes"])
     counts = ways(algorithm, side)[0]
-    return found | {name: found[f"{name}_{counts}"] for name in ("gain", "exchanged", "ported")}
+    return case | found | {name: found[f"{name}_{counts}"] for name in ("gain", "exchanged", "ported")}
 
 
 def ways(algorithm: str, side: int) -> list[str]:
@@ -80,38 +82,49 @@ def ways(algorithm: str, side: int) -> list[str]:
 WAYS = {"policy": ", shortest edges first", "best": ", best found"}
 
 
-# --- Fig. 10 --------------------------------------------------------------------------------------
+QUICK = [MODELS[0], MODELS[-1]]
 
 
-def _fig10(table: Table) -> Shown:
-    rows = []
-    for algorithm, those in table.by("algorithm"):
-        for side, here in those.by("side"):
-            group, counts = f"{ALGORITHMS[algorithm]}, {side}x{side}", ways(algorithm, side)
-            for series, at in here.where(series=[*PEERS, *ASIDES]).by("series"):
-                key = f"{algorithm} {side}x{side}: {series}" if table.whole else ""
-                few = at.where(samples=SAMPLES[0])
-                for way in counts if series in PEERS else counts[:1]:
-                    how = WAYS[way] if len(counts) > 1 else ""
-                    means: list[tuple[str, float, float | None]] = [
-                        (f"{samples} a chiplet", fmean(each.column(f"gain_{way}")), None)
-                        for samples, each in at.by("samples")
-                    ]
-                    ported = fmean(few.column(f"ported_{way}"))
-                    means.append(("exchanges alone", fmean(few.column(f"exchanged_{way}")), ported))
-                    for what, ours, most in means:
-                        spec = {"group": group, "what": f"{series}, {what}{how}", "unit": "×", "key": key}
-                        rows.append(row_of(DATA, "fig10", at[0], spec, ours, most))
-    if table.whole:
+def fig10(quick: bool) -> Steps:
+    """Times of iterations."""
+    sides, samples, models = (SIDES[:1], SAMPLES[:1], QUICK) if quick else (SIDES, SAMPLES, MODELS)
+    axes = {"algorithm": ALGORITHMS, "side": sides, "samples": samples}
+    cases = list(filter(exists, grid(**axes, model=models, series=[*PEERS, *OWN, *ASIDES])))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_measure(case, *records) for case, records in runs)
+    drawn, parts = table.where(samples=1), {part: part for part in ("computation", "exposed exchanges")}
+    charts = [
+        bar_chart(of[0]["title"], "iteration, ms", of, itemgetter("model"), parts)
+        for of in drawn.split("algorithm", "side")
+    ]
+    return Outcome(table, gains(table, quick), charts, columns=2)
+
+
+def gains(table: Table, quick: bool) -> list[Row]:
+    """How many times as fast ARIES is, in the mean of the networks."""
+    rows = Rows(DATA, "fig10")
+    for here in table.split("algorithm", "side"):
+        algorithm, side = here[0]["algorithm"], here[0]["side"]
+        group, counts = f"{ALGORITHMS[algorithm]}, {side}x{side}", ways(algorithm, side)
+        for series, at in here.where(series=[*PEERS, *ASIDES]).by("series"):
+            key, few = "" if quick else f"{algorithm} {side}x{side}: {series}", at.where(samples=SAMPLES[0])
+            for way in counts if series in PEERS else counts[:1]:
+                how = WAYS[way] if len(counts) > 1 else ""
+                for samples, each in at.by("samples"):
+                    mean = fmean(each.column(f"gain_{way}"))
+                    rows.add(at[0], "×", mean, group, f"{series}, {samples} a chiplet{how}", key)
+                mean, most = (fmean(few.column(f"{what}_{way}")) for what in ("exchanged", "ported"))
+                rows.add(at[0], "×", mean, group, f"{series}, exchanges alone{how}", key, reference=most)
+    if not quick:
         for algorithm in table.axis("algorithm"):
             group, key = f"{TRANSFORMER}: time of exchanges saved", f"Transformer: {algorithm}"
-            rows.append(row("fig10", group, ALGORITHMS[algorithm], "%", saved(table, algorithm), key))
+            rows.add({}, "%", saved(table, algorithm), group, ALGORITHMS[algorithm], key)
         rows += [
             Row(BUSIEST, f"{side}x{side}, {series}", "G", busiest(series, side))
             for side in table.axis("side")
             for series in (*PEERS, *SEARCHED.values(), ARIES)
         ]
-    return rows, table
+    return rows
 
 
 BUSIEST = "Double binary tree: what the busiest link carries"
@@ -132,8 +145,6 @@ def saved(table: Table, algorithm: str) -> float:
     of = table.where(algorithm=algorithm, model=TRANSFORMER, samples=SAMPLES[0], series=PEERS)
     return 100 * fmean(1 - 1 / each for each in of.column("exchanged"))
 
-
-# --- Fig. 11 --------------------------------------------------------------------------------------
 
 TIMES = {
     "iterated": "static power during iterations",
@@ -156,7 +167,7 @@ def _energy(case: Entry, *records: Record) -> Entry:
     own, _, mesh, best, _ = (each[str(case["samples"])] for each in records)
     algorithm, side = case["algorithm"], case["side"]
     own = best if (algorithm, side) in BEST else own
-    return {
+    return case | {
         "what": f"{ALGORITHMS[algorithm]}, {side}x{side}, {case['model']}",
         "title": f"{ALGORITHMS[algorithm]}, {side}x{side}",
         "dynamic": own["dynamic_j"] / mesh["dynamic_j"],
@@ -193,25 +204,33 @@ def fitted(table: Table, time: str) -> float:
     return float(SHARES[np.argmin(np.abs(misses(table, SHARES, time)).max(axis=0))])
 
 
-def _fig11(table: Table) -> Shown:
+def fig11(quick: bool) -> Steps:
+    """Energy of the network."""
+    axes = {"algorithm": ALGORITHMS, "side": SIDES[:1] if quick else SIDES, "samples": SAMPLES[:1]}
+    cases = list(filter(exists, grid(**axes, model=QUICK if quick else MODELS, series=[*PEERS, *OWN])))
+    runs = yield [(case, _jobs(case)) for case in cases]
+    table = Table(_energy(case, *records) for case, records in runs)
     shares = {f"Saved, {text}": (fitted(table, time), time) for time, text in TIMES.items()}
-    rows = [
-        Row("Static share of the mesh's energy, fitted", TIMES[time], "%", 100 * share)
-        for share, time in shares.values()
-    ]
+    rows = Rows(DATA, "fig11")
+    for share, time in shares.values():
+        rows.append(Row("Static share of the mesh's energy, fitted", TIMES[time], "%", 100 * share))
     for group, (share, time) in (shares | {"Saved, cited coefficients alone": (0.0, "iterated")}).items():
         for side in table.axis("side"):
             for series in PEERS:
-                key = f"{side}x{side}: {series}"
-                rows.append(row("fig11", group, key, "%", float(less(table, side, series, share, time)), key))
+                key, ours = f"{side}x{side}: {series}", float(less(table, side, series, share, time))
+                rows.add({}, "%", ours, group=group, what=key, key=key)
     (share, time), *_ = shares.values()
-    return rows, Table(e | {"static": share * e[time], "dynamic": (1 - share) * e["dynamic"]} for e in table)
+    drawn = Table(e | {"static": share * e[time], "dynamic": (1 - share) * e["dynamic"]} for e in table)
+    parts = {"static": "static", "dynamic": "dynamic"}
+    charts = [
+        bar_chart(of[0]["title"], "energy over the mesh's", of, itemgetter("model"), parts)
+        for of in drawn.split("side", "algorithm")
+    ]
+    return Outcome(table, rows, charts, columns=3)
 
 
-# --- claims ---------------------------------------------------------------------------------------
-
-
-def _fit(_cells: Cells, tables: Tables) -> Judged:
+def energy(_cells: Cells, tables: Tables) -> Judged:
+    """How far off the averages are, as fitted."""
     table = tables["fig11"]
     found: dict[str, Any] = {}
     for time in TIMES:
@@ -222,10 +241,3 @@ def _fit(_cells: Cells, tables: Tables) -> Judged:
     good = sum(abs(each) <= POINTS for each in off)
     found |= {"good": good, "count": len(off), "alone": listed(misses(table, 0.0, first), "{:+.1f}")}
     return share_of(len(off) - good, len(off)), found
-
-
-FIGURES = (
-    Figure(DATA, "fig10", _measure, _jobs, keep=exists, show=_fig10),
-    Figure(DATA, "fig11", _energy, _jobs, keep=exists, show=_fig11),
-)
-CHECKS = {"energy": _fit}

@@ -1,5 +1,4 @@
-"""Figures 3, 4, 12, 13, 14 and 17 of the C-Cube paper: the systems it compares, its cost model, AllReduce alone, and
-training, with the next forward pass behind it.
+"""The systems that the C-Cube paper compares, its cost model, and Figures 3, 4, 12 and 14: AllReduce alone.
 
 The switches that join more nodes are of our choice, since the paper does not describe its own.
 """
@@ -10,20 +9,21 @@ import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate, pairwise
-
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import pairwise
 
 import antiphon
 from antiphon import Fabric
 from antiphon._core import TrainingPlan
+from antiphon.repro.charts import bar_chart, line_chart, lines_of
 from antiphon.repro.data import Data, Series
-from antiphon.repro.figure import Figure
-from antiphon.repro.table import Entry
-from antiphon.results import Column, Table
-from antiphon.studies import Job, Point, Record, TrainingPoint
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Rows
+from antiphon.repro.table import Entry, Table, grid
+from antiphon.results import Table as Columns
+from antiphon.studies import Job, Point, Record
 
 DATA = Data("ccube", tolerance=0.05)
 KIB, MIB = 1 << 10, 1 << 20
@@ -39,7 +39,7 @@ HEIGHT = 3
 """Edges from the root of an 8-node tree to the farthest leaf."""
 TREES = 2
 RANKS = 8
-B, C1, C2, RING, CC = DATA.named("B", "C1", "C2", "R", "CC")
+SYSTEMS = B, C1, C2, RING, CC = DATA.named("B", "C1", "C2", "R", "CC")
 TREE, OVERLAPPED, OWN_CHUNKS = "tree", "overlapped tree, chunks of Eq. 4", "overlapped tree"
 """Ways of the paper's cost model: Eqs. 5 and 7, for which Eq. 4 has one number of chunks; and that best for Eq. 7."""
 
@@ -83,8 +83,6 @@ def chunk_of(size: int, chunks: int) -> int:
     return math.ceil(math.ceil(size / TREES) / chunks / 4) * 4
 
 
-SLICE = 200_000
-"""Bytes: 50,000 parameters. The paper does not say."""
 RING_GB = CHANNELS * NVLINK_GB
 SENT = 2 * (RANKS - 1) / RANKS
 """Bytes that a rank of a ring sends for each of the data."""
@@ -93,9 +91,18 @@ V100 = antiphon.System(SYSTEM).processor
 
 
 @cache
-def layers(model: str, batch: int) -> Table:
+def layers(model: str, batch: int) -> Columns:
     """Times and gradients of a model's layers on a GPU."""
-    return Table(TrainingPlan(antiphon.workload(model), V100, batch).layers)
+    return Columns(TrainingPlan(antiphon.workload(model), V100, batch).layers)
+
+
+def kB(size: int) -> str:
+    """A size as the paper writes it, where 64 MB are 64 MiB."""
+    return re.sub("(.)iB", r" \1B", antiphon.format_bytes(size)).replace("K", "k")
+
+
+SLICE = 200_000
+"""Bytes: 50,000 parameters. The paper does not say."""
 
 
 @cache
@@ -106,47 +113,81 @@ def calls(name: str, most: int = 0) -> list[int]:
     return [min(most or size, size - start) for size in pieces for start in range(0, size, most or size)]
 
 
-def _calls_jobs(case: Entry) -> list[Job]:
-    """Fig. 3."""
-    sizes = [*calls("one-shot"), *calls(case["series"].name, case["most"])]
-    return [allreduce(RING, size) for size in sizes]
+def fig3(_quick: bool) -> Steps:
+    """One-shot, layer-wise, slicing."""
+    one_shot, layer_wise, slicing = DATA.named("one-shot", "layer-wise", "slicing")
+    cases = [(one_shot, 0), (layer_wise, 0), (slicing, SLICE // 2), (slicing, SLICE), (slicing, 2 * SLICE)]
+    cut = [(series, most, calls(series.name, most)) for series, most in cases]
+    runs = yield [(case, [allreduce(RING, size) for size in (*calls("one-shot"), *case[-1])]) for case in cut]
+    table = Table()
+    for (series, most, sizes), (once, *records) in runs:
+        times = {size: record["time_ns"] for size, record in zip(sizes, records, strict=True)}
+        time = sum(times[size] * count for size, count in Counter(sizes).items())
+        share, best = (100 * SENT * sum(sizes) / took / RING_GB for took in (time, once["time_ns"]))
+        # Every AllReduce takes its latency once, all together the same bytes.
+        busy = SENT * sum(sizes) / RING_GB
+        latency = busy / (len(calls("layer-wise")) - 2)
+        slices = (busy + len(calls("slicing", SLICE)) * latency) / (busy + latency)
+        found = {"calls": len(sizes), "share": share, "slower": best / share}
+        found |= {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
+        what = f"{series}, {most / 1000:g} kB" if most else str(series)
+        table.append({"series": series, "most": most, "what": what} | found)
+    rows = Rows(DATA, "fig3")
+    for e in table:
+        rows.add(e, "%", e["share"], e["what"], "share of the peak")
+        rows.add(e, "", e["calls"], e["what"], "AllReduces")
+        if e["series"] != one_shot:
+            key, note = f"{e['what']}: times slower", DATA.texts["nccl"]
+            rows.add(e, "×", e["slower"], e["what"], "times slower than one-shot", key, note=note)
+    title, gradients = "Ring on the DGX-1", "ResNet-50, 102 MB of gradients"
+    drawn, parts = table.where(most=(0, SLICE)), {"AllReduce": "share"}
+    chart = bar_chart(title, "share of the peak rate, %", drawn, lambda _: gradients, parts, y_max=100)
+    return Outcome(table, rows, [chart], columns=2)
 
 
-def _share_of_peak(case: Entry, one_shot: Record, *records: Record) -> Entry:
-    sizes = calls(case["series"].name, case["most"])
-    times = {size: record["time_ns"] for size, record in zip(sizes, records, strict=True)}
-    time = sum(times[size] * count for size, count in Counter(sizes).items())
-    share, best = (100 * SENT * sum(sizes) / took / RING_GB for took in (time, one_shot["time_ns"]))
-    # Every AllReduce takes its latency once, all together the same bytes.
-    busy = SENT * sum(sizes) / RING_GB
-    latency = busy / (len(calls("layer-wise")) - 2)
-    slices = (busy + len(calls("slicing", SLICE)) * latency) / (busy + latency)
-    found = {"calls": len(sizes), "share": share, "slower": best / share}
-    return found | {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
+ENDLESS = 1 << 50
+"""Bytes, so many that latency does not count."""
+OVER_NODES = partial(line_chart, label=lambda e: kB(e["size"]), ticks=str, reference=1, log=True)
+"""A line for each size."""
 
 
-def _ring_over_tree(case: Entry) -> Entry:
-    """Fig. 4: how many times as long one tree takes as the ring, at a size and at that where it is most."""
-    ranks, sizes = case["ranks"], [case["size"], *(1 << n for n in range(10, 50))]
-    slower, *ratios = (cost(TREE, ranks, size, trees=1)[0] / cost("ring", ranks, size)[0] for size in sizes)
-    most, size = max(zip(ratios, sizes[1:], strict=True), key=lambda each: each[0])
-    return {"ratio": 1 / slower, "slower": slower, "closed": ranks / (ranks - 1), "most": most, "MB": size >> 20}
+def fig4(_quick: bool) -> Steps:
+    """How many times as long one tree takes as the ring, at a size and at that where it is most."""
+    yield []
+    cases = grid(size=[16 * KIB << n for n in range(0, 17, 4)], ranks=[1 << n for n in range(1, 11)])
+    cases += grid(size=(ENDLESS,), ranks=(4, 8, 16, 32, 64))
+    table = Table()
+    for case in cases:
+        ranks, sizes = case["ranks"], [case["size"], *(1 << n for n in range(10, 50))]
+        slower, *ratios = (cost(TREE, ranks, size, trees=1)[0] / cost("ring", ranks, size)[0] for size in sizes)
+        most, size = max(zip(ratios, sizes[1:], strict=True), key=lambda each: each[0])
+        found = {"ratio": 1 / slower, "slower": slower, "closed": ranks / (ranks - 1), "most": most, "MB": size >> 20}
+        table.append(case | found | {"what": f"{ranks} nodes, {kB(case['size'])}"})
+    finite = Table(e for e in table if e["size"] < ENDLESS)
+    rows = Rows(DATA, "fig4", finite, "×", "ratio", group="Eq. 2 over Eq. 5")
+    endless, largest = "Eq. 5 over Eq. 2, endless data", "Eq. 5 over Eq. 2, largest of all sizes"
+    for e in table.where(size=ENDLESS):
+        nodes = f"{e['ranks']} nodes"
+        # The paper rounds to whole percent.
+        words = endless, nodes, f"ring over tree, endless data, {nodes}"
+        rows.add(e, "×", e["slower"], *words, tolerance=0.005, reference=e["closed"])
+        rows.add(e, "×", e["most"], group=largest, what=f"{nodes}, at {e['MB']} MB")
+    labels = "ranks", "nodes", "ratio", "ring / tree; above 1 the tree is faster"
+    return Outcome(table, rows, [OVER_NODES("Ring's time over the tree's", finite, *labels)])
 
 
 OWN, SIMULATED, EQUATIONS = DATA.named("C1, its own best chunks", "simulated", "Eqs. 5 and 7")
 
 
-def _overlapping_jobs(case: Entry) -> list[Job]:
+def _overlapping_jobs(series: Series, size: int) -> list[Job]:
     """Fig. 12."""
-    size, series = case["size"], case["series"]
     if series == OWN:  # with the number of chunks that is best for it, not for two phases (Eq. 4)
         chunk = chunk_of(size, cost(OWN_CHUNKS, RANKS, size)[1])
         return [point(tree_spec(overlap=True, chunk=chunk), size)]
     return [allreduce(each, size) for each in {SIMULATED: [B, C1], EQUATIONS: []}.get(series, [series])]
 
 
-def _overlapping(case: Entry, *records: Record) -> Entry:
-    size, series = case["size"], case["series"]
+def _overlapping(series: Series, size: int, records: Sequence[Record]) -> Entry:
     model = [cost(way, RANKS, size) for way in (TREE, OVERLAPPED)]
     if series in (SIMULATED, EQUATIONS):
         slow, fast = [each["time_ns"] for each in records] or [time for time, _ in model]
@@ -159,6 +200,33 @@ def _overlapping(case: Entry, *records: Record) -> Entry:
     found = pairwise(records[0]["tables"]["chunks"])
     early = sum(one["lane"] == other["lane"] and other["complete_ns"] < one["complete_ns"] for one, other in found)
     return {"time": time, "exact": exact, "speed": size / time, "out of order": early}
+
+
+def fig12(quick: bool) -> Steps:
+    """Overlapping on the DGX-1."""
+    sizes = [MIB, 64 * MIB] if quick else [16 * KIB << n for n in range(0, 13, 2)] + [128 * MIB, 256 * MIB]
+    cases = grid(size=sizes, series=(B, C1, OWN, SIMULATED, EQUATIONS))
+    runs = yield [(case, _overlapping_jobs(case["series"], case["size"])) for case in cases]
+    table = Table()
+    for case, records in runs:
+        what = kB(case["size"])
+        known = DATA.number("stated", "value", what=f"C1 over B, {what}") if case["series"] == SIMULATED else None
+        table.append(case | {"known": known, "what": what} | _overlapping(case["series"], case["size"], records))
+    rows = Rows(DATA, "fig12")
+    for e in table:
+        if "time" in e:
+            rows.add(e, "ns", e["time"], group=f"{e['series']}: time", reference=e["exact"])
+        else:
+            rows.add(e, "×", e["ratio"], f"C1 over B, {e['series']}", None, f"C1 over B, {e['what']}")
+    times, ratios = table.where(series=(B, C1, OWN)), table.where(series=(SIMULATED, EQUATIONS))
+    charts = [
+        line_chart(title, of, "size", "size", y, y_label, ticks=kB, every=2)
+        for title, of, y, y_label in (
+            ("(a) AllReduce", times, "speed", "size / time, GB/s"),
+            ("(b) C1 over B", ratios, "ratio", "times as fast"),
+        )
+    ]
+    return Outcome(table, rows, charts, columns=2)
 
 
 HOSTS = 16
@@ -197,8 +265,8 @@ def _run(case: Entry, algorithm: str, step_ns: float = LATENCY_NS) -> LeafSpine:
     return LeafSpine(fabric, algorithm, case["size"], SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
 
 
-def _jobs(case: Entry) -> list[LeafSpine]:
-    """Fig. 14: R and C1 in every setting, and one tree without overlap and with it, for the turnaround."""
+def scale_jobs(case: Entry) -> list[LeafSpine]:
+    """R and C1 in every setting, and one tree without overlap and with it, for the turnaround."""
     jobs, by_eq_4 = [], chunk_by_eq_4(case["size"], case["ranks"])
     for step_ns, chunk in SETTINGS.values():
         trees = tree_spec(overlap=True, chunk=chunk or by_eq_4, pacing="pipelined")
@@ -207,93 +275,47 @@ def _jobs(case: Entry) -> list[LeafSpine]:
     return jobs + [_run(case, spec) for spec in single]
 
 
-def _measure(case: Entry, *records: Record) -> Entry:
-    ranks, size = case["ranks"], case["size"]
-    *times, _, _ = (record["time_ns"] for record in records)
-    ratios = [ring / trees for ring, trees in zip(times[::2], times[1::2], strict=True)]
-    # Constant bandwidth: the ring has all channels, a tree one in each direction.
-    ring, trees = cost("ring", ranks, size, rate=RING_GB)[0], cost(OVERLAPPED, ranks, size)[0]
-    # When the first chunk is everywhere.
-    late, soon = (record["tables"]["chunks"][0]["complete_ns"] for record in records[-2:])
-    height, chunks = ranks.bit_length() - 1, math.ceil(size / CHUNK)
-    model = {"ratio model": ring / trees, "turnaround model": (2 * height + chunks - 1) / (2 * height)}
-    found = dict(zip(SETTINGS, ratios, strict=True)) | {"best": max(ratios), "turnaround": late / soon}
-    return found | model
+def fig14(quick: bool) -> Steps:
+    """More nodes."""
+    cases = grid(size=(16 * KIB, MIB, 64 * MIB), ranks=(8, 16) if quick else [4 << n for n in range(7)])
+    runs = yield [(case, scale_jobs(case)) for case in cases]
+    table = Table()
+    for case, records in runs:
+        ranks, size = case["ranks"], case["size"]
+        *times, _, _ = (record["time_ns"] for record in records)
+        ratios = [ring / trees for ring, trees in zip(times[::2], times[1::2], strict=True)]
+        # Constant bandwidth: the ring has all channels, a tree one in each direction.
+        ring, trees = cost("ring", ranks, size, rate=RING_GB)[0], cost(OVERLAPPED, ranks, size)[0]
+        # When the first chunk is everywhere.
+        late, soon = (record["tables"]["chunks"][0]["complete_ns"] for record in records[-2:])
+        height, chunks = ranks.bit_length() - 1, math.ceil(size / CHUNK)
+        model = {"ratio model": ring / trees, "turnaround model": (2 * height + chunks - 1) / (2 * height)}
+        found = dict(zip(SETTINGS, ratios, strict=True)) | {"best": max(ratios), "turnaround": late / soon}
+        table.append(case | {"what": f"{ranks} nodes, {kB(size)}"} | found | model)
+    rows = Rows(DATA, "fig14")
+    for e in table:
+        rows.add(e, "×", e["ratio"], group="C1 over R", reference=e["ratio model"])
+        rows.add(e, "×", e["256 kB"], group="C1 over R, chunks of 256 kB")
+        rows.add(e, "×", e["links only"], group="C1 over R, latency of links only")
+    for e in table:
+        rows.add(e, "×", e["turnaround"], group="Gradient turnaround, B over C1", reference=e["turnaround model"])
 
-
-RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": NVLINK_GB / 4}
-BEHIND = DATA.series["R behind the backward pass"]
-
-
-def closed_form_ns(case: Entry, compute_ns: float, forward_ns: float) -> float:
-    """The iteration by the paper's cost model: steps of a latency and a chunk over the rate, exactly counted.
-
-    A chunk ``k`` (from 1) is ready after ``2h + K + k - 2`` steps with the barrier, ``2h + k - 1`` overlapped; the last
-    one ends the AllReduce.
-    """
-    series, rate, of = case["series"], RATES[case["rate"]], layers(case["model"].run, case["batch"])
-    size = int(of["gradient_bytes"].sum())
-    if series == RING:
-        return compute_ns + 2 * (RANKS - 1) * (LATENCY_NS + size / CHANNELS / RANKS / rate)
-    count = cost(OVERLAPPED, RANKS, size, rate=rate)[1]
-    step = LATENCY_NS + size / TREES / count / rate
-    first = 2 * HEIGHT + (0 if series.run == "yes" else count - 1)
-    if series.more["overlap"] != "ccube":
-        return compute_ns + (first + count - 1) * step
-    now, parts = 0.0, accumulate(of["gradient_bytes"].tolist())
-    for forward, part in zip(of["forward_ns"].tolist(), parts, strict=True):
-        last = math.ceil(part * count / size)
-        now = max(now, (first + last - 1) * step if last else 0.0) + forward
-    return now + compute_ns - forward_ns
-
-
-def _trainings(case: Entry) -> list[TrainingPoint]:
-    """Fig. 13. Each channel of a ring has one byte of every gradient, and a quarter of every bucket."""
-    series, model = case["series"], case["model"].run
-    on = allreduce(series, int(layers(model, case["batch"])["gradient_bytes"].sum()), RATES[case["rate"]])
-    options = {name: series.more[name] for name in ("overlap", "bucket")} | {"batch": case["batch"], "compute": V100}
-    options |= {"gradient_bytes": 4 if series.run else 4 // CHANNELS, "fidelity": on.fidelity}
-    return [TrainingPoint(model, on.fabric, on.algorithm, tuple(options.items()), system=SYSTEM)]
-
-
-def _closed(case: Entry, record: Record) -> Entry:
-    """The share of the speed without communication in closed form."""
-    compute, is_behind = record["compute_ns"], case["series"] == BEHIND
-    closed = None if is_behind else compute / closed_form_ns(case, compute, record["forward_ns"])
-    return {"gb": RATES[case["rate"]], "closed": closed}
-
-
-FIG_17_BATCH = 64
-
-
-def _layer(case: Entry) -> Entry:
-    """Fig. 17: a layer, and what is found of all of them; a stage has the convolutions of one size of image."""
-    of = layers("resnet50", FIG_17_BATCH)
-    parameters = case["series"].name == "parameters"
-    values = of["gradient_bytes"].astype(float) / 4 if parameters else of["forward_ns"].astype(float)
-    names, value = [str(name) for name in of["layer"]], float(values[case["layer"]])
-    stages = {stage + 1: [bool(re.match(f"s{stage}.*b", name)) for name in names] for stage in range(4)}
-    return {
-        "what": f"{case['layer']}: {names[case['layer']]}",
-        "unit": "" if parameters else "ns",
-        "place": case["layer"] + 1,
-        "value": value,
-        "correlation": _rank_correlation(values),
-        **{f"mean of stage {stage}": float(values[those].mean()) for stage, those in stages.items()},
-    }
-
-
-def _rank_correlation(values: Column) -> float:
-    """Spearman's, of values with their places."""
-    ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
-    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])
-
-
-FIGURES = (
-    Figure(DATA, "fig3", _share_of_peak, _calls_jobs),
-    Figure(DATA, "fig4", _ring_over_tree),
-    Figure(DATA, "fig12", _overlapping, _overlapping_jobs),
-    Figure(DATA, "fig13", _closed, _trainings),
-    Figure(DATA, "fig14", _measure, _jobs),
-    Figure(DATA, "fig17", _layer),
-)
+    small, large, unstated = table.where(size=16 * KIB), table.where(size=64 * MIB), DATA.texts["unstated"]
+    for of in () if quick else (small, large):
+        ours, closed_form, size = of.values("ratio").most, of.values("ratio model").most, kB(of[0]["size"])
+        words = "C1 over R, of all nodes", f"{size}, most", f"C1 over R, {size}, most"
+        rows.add(of[0], "×", ours, *words, note=unstated, reference=closed_form)
+    turned, closed = large.values("turnaround"), large.values("turnaround model")
+    means = {"most": (turned.most, closed.most), "mean": (turned.mean, closed.mean)}
+    for name, (ours, reference) in () if quick else means.items():
+        words = "Gradient turnaround, of all nodes", f"{kB(64 * MIB)}, {name}", f"turnaround, {name}"
+        rows.add(large[0], "×", ours, *words, note=unstated, reference=reference)
+    charts = []
+    for title, y, y_label in (
+        ("(a) C1 over R", "ratio", "times as fast"),
+        ("(b) Gradient turnaround", "turnaround", "B's over C1's"),
+    ):
+        own = OVER_NODES(title, table, "ranks", "nodes", y, y_label)
+        further = lines_of(table, "ranks", f"{y} model", lambda e: f"{kB(e['size'])}, model")
+        charts.append(replace(own, lines=[*own.lines, *further]))
+    return Outcome(table, rows, charts, columns=2)

@@ -146,4 +146,4 @@ MADE: dict[str, Callable[[Fabric, int, System], Document]] = {
     "artifact-ring-bi-odd": partial(_ring_bi_odd, "links"),
     "artifact-ring-bi-odd-shared": partial(_ring_bi_odd, "strict-steps"),
 }
-DATA = Data("tto", kinds={"collective": ArtifactPoint, "training": ArtifactTraining})
+DATA = Data("tto")

@@ -1,0 +1,150 @@
+"""Figures 13 and 17 of the C-Cube paper: training, with the next forward pass behind it."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import accumulate
+
+import numpy as np
+
+from antiphon.papers.ccube.systems import (
+    C1,
+    CC,
+    CHANNELS,
+    DATA,
+    HEIGHT,
+    LATENCY_NS,
+    NVLINK_GB,
+    OVERLAPPED,
+    RANKS,
+    RING,
+    SYSTEM,
+    SYSTEMS,
+    TREES,
+    V100,
+    B,
+    allreduce,
+    cost,
+    layers,
+)
+from antiphon.repro.charts import bar_chart, line_chart
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Rows
+from antiphon.repro.table import Entry, Table, grid
+from antiphon.results import Column
+from antiphon.studies import TrainingPoint
+
+RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": NVLINK_GB / 4}
+BEHIND = DATA.series["R behind the backward pass"]
+
+
+def closed_form_ns(case: Entry, compute_ns: float, forward_ns: float) -> float:
+    """The iteration by the paper's cost model: steps of a latency and a chunk over the rate, exactly counted.
+
+    A chunk ``k`` (from 1) is ready after ``2h + K + k - 2`` steps with the barrier, ``2h + k - 1`` overlapped; the last
+    one ends the AllReduce.
+    """
+    series, rate, of = case["series"], RATES[case["rate"]], layers(case["model"].run, case["batch"])
+    size = int(of["gradient_bytes"].sum())
+    if series == RING:
+        return compute_ns + 2 * (RANKS - 1) * (LATENCY_NS + size / CHANNELS / RANKS / rate)
+    count = cost(OVERLAPPED, RANKS, size, rate=rate)[1]
+    step = LATENCY_NS + size / TREES / count / rate
+    first = 2 * HEIGHT + (0 if series.run == "yes" else count - 1)
+    if series.more["overlap"] != "ccube":
+        return compute_ns + (first + count - 1) * step
+    now, parts = 0.0, accumulate(of["gradient_bytes"].tolist())
+    for forward, part in zip(of["forward_ns"].tolist(), parts, strict=True):
+        last = math.ceil(part * count / size)
+        now = max(now, (first + last - 1) * step if last else 0.0) + forward
+    return now + compute_ns - forward_ns
+
+
+def _training(case: Entry) -> TrainingPoint:
+    """Each channel of a ring has one byte of every gradient, and a quarter of every bucket."""
+    series, model = case["series"], case["model"].run
+    on = allreduce(series, int(layers(model, case["batch"])["gradient_bytes"].sum()), RATES[case["rate"]])
+    options = {name: series.more[name] for name in ("overlap", "bucket")} | {"batch": case["batch"], "compute": V100}
+    options |= {"gradient_bytes": 4 if series.run else 4 // CHANNELS, "fidelity": on.fidelity}
+    return TrainingPoint(model, on.fabric, on.algorithm, tuple(options.items()), system=SYSTEM)
+
+
+def fig13(quick: bool) -> Steps:
+    """Shares of the speed without communication."""
+    models, batches = (("ZFNet",), (16, 32)) if quick else (("ZFNet", "VGG-16", "ResNet-50"), (16, 32, 64, 128, 256))
+    series = (*SYSTEMS[:4], BEHIND, CC)
+    cases = grid(model=DATA.named(*models), rate=RATES, batch=batches, series=series)
+    runs = yield [(case, [_training(case)]) for case in cases]
+    table = Table()
+    for case, (done,) in runs:
+        iteration, computing = done["iteration_ns"], done["compute_ns"]
+        is_behind, share = case["series"] == BEHIND, computing / iteration
+        closed = None if is_behind else computing / closed_form_ns(case, computing, done["forward_ns"])
+        found = {"gb": RATES[case["rate"]], "closed": closed, "iteration": iteration, "computing": computing}
+        found |= {"what": f"{case['model']}, {case['rate']}, batch {case['batch']}", "share": share}
+        table.append(case | found | {"percent": 100 * share, "time": iteration / computing})
+    rows = Rows(DATA, "fig13")
+    for e in table:
+        rows.add(e, "of ideal", e["share"], reference=e["closed"])
+    pairs = ((C1, B, "mean"), (C1, B, "most"), (CC, B, "mean"), (CC, B, "most"), (CC, RING, "most"), (RING, C1, "most"))
+    for over, slower, statistic in () if quick else pairs:
+        # Of shares of the ideal speed: the larger one is over the smaller one.
+        of, what = table.where(series=slower), f"{over} over {slower}, {statistic}"
+        ratios = table.where(series=over).over("share", of)
+        ours = ratios.mean if statistic == "mean" else ratios.most
+        rows.add(of[0], "×", ours, "Speed-up of an iteration", what, what, note=DATA.texts["depends"])
+    if not quick:
+        of = table.where(series=CC)
+        words = "Largest share of ideal speed", "CC", "CC, largest share"
+        rows.add(of[0], "%", of.values("percent").most, *words, note=DATA.texts["depends"])
+    charts = [
+        bar_chart(
+            f"{of[0]['model']}, {of[0]['rate']}",
+            "share of ideal speed",
+            of,
+            lambda e: f"batch {e['batch']}",
+            {"iteration": "share"},
+            y_max=1.0,
+        )
+        for of in table.where(series=SYSTEMS).split("model", "rate")
+    ]
+    return Outcome(table, rows, charts, columns=2)
+
+
+FIG_17_BATCH = 64
+
+
+def _rank_correlation(values: Column) -> float:
+    """Spearman's, of values with their places."""
+    ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
+    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])
+
+
+def fig17(_quick: bool) -> Steps:
+    """Layers of ResNet-50, and what is found of all of them; a stage has the convolutions of one size of image."""
+    yield []
+    of = layers("resnet50", FIG_17_BATCH)
+    names = [str(name) for name in of["layer"]]
+    stages = {stage: [bool(re.match(f"s{stage - 1}.*b", name)) for name in names] for stage in (1, 2, 3, 4)}
+    table, further, charts = Table(), Rows(DATA, "fig17"), []
+    parameters, forward = DATA.named("parameters", "forward pass")
+    for series, unit, values, title, y_label in (
+        (parameters, "", of["gradient_bytes"].astype(float) / 4, "Parameters of a layer", "millions"),
+        (forward, "ns", of["forward_ns"].astype(float), "Forward pass of a layer, batch 64", "time, ms"),
+    ):
+        means = {f"stage {stage}": float(values[those].mean()) for stage, those in stages.items()}
+        all = {"correlation": _rank_correlation(values), **{name: mean / 1e6 for name, mean in means.items()}}
+        part = Table()
+        for layer, (name, value) in enumerate(zip(names, map(float, values), strict=True)):
+            found = {"what": f"{layer}: {name}", "place": layer + 1, "value": value, "millions": value / 1e6}
+            part.append({"series": series, "layer": layer, "unit": unit} | found | all)
+        table += part
+        charts.append(line_chart(title, part, "place", "layer", "millions", y_label))
+        further.add(part[0], "of 1", all["correlation"], what="rank correlation with depth")
+        for name, mean in means.items():
+            further.add(part[0], unit, mean, what=f"mean of {name}")
+    rows = Rows(DATA, "fig17")
+    for e in table:
+        rows.add(e, e["unit"], e["value"])
+    return Outcome(table, rows + further, charts, columns=2)

@@ -1,0 +1,336 @@
+"""The networks of the Themis paper, Figures 5 and 8 to 11 and section 6.3: AllReduce alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from statistics import fmean
+from typing import Any
+
+import antiphon
+from antiphon.repro.charts import Block, Chart, Line, bar_chart, line_chart, span_chart
+from antiphon.repro.claims import Cells, Judged, Tables, verdict
+from antiphon.repro.data import Data, Series
+from antiphon.repro.figure import Outcome, Steps
+from antiphon.repro.rows import Rows
+from antiphon.repro.table import Entry, Table, grid
+from antiphon.studies import RailsPoint, Record
+
+DATA = Data("themis", tolerance=0.015)
+"""Means over many runs agree within 1.5 %."""
+ALL = BASELINE, FIFO, SCF, BEFORE, _, _, SEARCH = DATA.named(
+    "Baseline",
+    "Themis+FIFO",
+    "Themis+SCF",
+    "Themis+SCF, size before",
+    "Themis+FIFO, loads from A_K",
+    "Themis+SCF, loads from A_K",
+    "Search",
+)
+BOUND = DATA.series["Bound of any scheduler"]
+DRAWN = [series for series in DATA.series.values() if series.more["drawn"]]
+CURRENT = "2D-current"
+NEXT = ("2D-SW_SW", "3D-SW_SW_SW_homo", "3D-SW_SW_SW_hetero", "3D-FC_Ring_SW", "4D-Ring_SW_SW_SW", "4D-Ring_FC_Ring_SW")
+"""Topologies of the next generation."""
+QUICK = NEXT[1:3]
+SENSITIVE = (NEXT[2], NEXT[5])
+"""The topologies of Fig. 10."""
+MB, GB = 1_000_000, 1_000_000_000
+
+
+@cache
+def dimensions(topology: str) -> list[tuple[str, int, float, float]]:
+    """Kind and NPUs of every dimension, its rate in Gb/s and its latency in ns."""
+    specs = ",".join(antiphon.rails(topology, 1, scheduler="baseline").dimensions["spec"])
+    found = re.findall(r"(ring|fc|sw)(\d+)@([\d.]+)/([\d.]+)ns", specs)
+    return [(kind, int(npus), float(rate), float(latency)) for kind, npus, rate, latency in found]
+
+
+def run(case: Entry, size: int, **more: Any) -> RailsPoint:
+    """An AllReduce by a scheduler on a topology."""
+    series: Series = case["series"]
+    intra, fixed_delay = series.more["intra"] or None, series.more["fixed_delay"] == "yes"
+    return RailsPoint(case["topology"], size, series.run, intra, fixed_delay=fixed_delay, **more)
+
+
+def in_two_lines(column: str) -> Callable[[Entry], str]:
+    """The name of a topology as the name of a group."""
+    return lambda entry: str(entry[column]).replace("-", "-\n", 1)
+
+
+def table1(_quick: bool) -> Steps:
+    """Steps of the basic algorithms, of so many ns each."""
+    kinds = {"ring": "ring", "fc": "direct", "sw": "halving-doubling"}
+    runs = yield [(kind, [RailsPoint(f"{kind}8@100000/1000ns", 8, "baseline", "fifo", 1)]) for kind in kinds]
+    table = Table()
+    for kind, (done,) in runs:
+        what = f"{kind}, 8 NPUs: steps of an AllReduce"
+        table.append({"kind": kind, "series": kinds[kind], "what": what, "steps": done["time_ns"] / 1000})
+    rows = Rows(DATA, "table1")
+    for e in table:
+        rows.add(e, "steps", e["steps"], key=e["what"], tolerance=0.001)
+    return Outcome(table, rows, columns=2)
+
+
+PARAMETERS = {"size": ("size", "NPUs"), "rate": ("gbit_per_s", "Gb/s"), "latency": ("latency_ns", "ns")}
+"""Columns and units, as ``dimensions`` has them."""
+
+
+def table2(_quick: bool) -> Steps:
+    """What our presets have for the rows of the table."""
+    yield []
+    table = Table()
+    for case in DATA.table("topologies"):
+        kind, *values = dimensions(case["name"])[int(case["dimension"]) - 1]
+        found: Entry = {"npus": float(antiphon.advise_rails(case["name"]).npus), "what": case["name"]}
+        for (name, _), ours in zip(PARAMETERS.values(), values, strict=True):
+            found |= {name: float(ours), f"stated {name}": float(case[name]) if kind == case["kind"] else None}
+        table.append(case | found | {"kind": kind})
+    rows = Rows(DATA, "table2")
+    for e in table:
+        for what, (column, unit) in PARAMETERS.items():
+            dimension = f"dim{e['dimension']} ({e['kind']}), {what}"
+            stated = {"paper": e[f"stated {column}"], "tolerance": 0.001, "is_input": True}
+            rows.add(e, unit, e[column], e["name"], dimension, **stated)
+    for name, of in table.by("name"):
+        npus = of[0]["npus"]
+        rows.add(of[0], "NPUs", npus, name, "all dimensions", paper=1024, tolerance=0.001, is_input=True)
+    chart = bar_chart(
+        "Rate of an NPU into each dimension",
+        "Gb/s",
+        table,
+        in_two_lines("name"),
+        {"rate": "gbit_per_s"},
+        label=lambda e: f"dim{e['dimension']}",
+        known="stated gbit_per_s",
+    )
+    return Outcome(table, rows, [chart], columns=2)
+
+
+def scenarios(_quick: bool) -> Steps:
+    """Section 6.3: two dimensions, of which the second has so many times the rate that is just enough."""
+    cases: list[Entry] = [
+        {"topology": f"sw16@800/700ns,sw8@{50 * ratio:g}/1700ns", "ratio": ratio, "series": series}
+        for ratio in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+        for series in (BASELINE, SCF, SEARCH, BOUND)
+    ]
+    cases += grid(ratio=(0,), topology=(CURRENT,), series=(BASELINE, SCF, SEARCH))
+    cases += grid(ratio=(0,), topology=NEXT, series=(BOUND,))
+    runs = yield [(case, [] if case["series"] == BOUND else [run(case, GB)]) for case in cases]
+    table = Table()
+    for case, records in runs:
+        advice = antiphon.advise_rails(case["topology"])
+        first, *_ = pairs = advice.pairs.rows()
+        least = min(pairs, key=lambda pair: (pair["ratio"], pair["near"], pair["far"]))
+        found = {"advice": first["ratio"], "provision": first["provision"], "least": least["ratio"]}
+        found |= {"pair": f"dim{least['near']} to dim{least['far']}", "utilization": 100 * advice.utilization_bound}
+        for done in records:
+            turned = sum(order["first"] != [1, 2] for order in done["orders"])
+            far = 100 * done["dimensions"][1]["utilization"]
+            found |= {"utilization": 100 * done["utilization"], "far": far, "turned": turned}
+        table.append(case | found | {"what": f"{found['provision']}: {case['ratio']:g} of just enough"})
+    swept = Table(e for e in table if e["ratio"] > 0)
+    rows = Rows(DATA, "scenarios", swept, "%", "utilization", note="")
+    for e in table.where(series=BOUND, ratio=0):
+        rows.add(e, "%", e["utilization"], what=e["topology"])
+        rows.add(e, "×", e["least"], group="Least rate over just enough", what=f"{e['topology']}: {e['pair']}")
+    (e,) = table.where(series=BASELINE, topology=CURRENT)
+    used, note = "2D-current: rate of dim2 that the baseline uses", DATA.texts["factors"]
+    rows.add(e, "Gb/s", e["far"], what=used, key=used, tolerance=0.05, note=note)
+    labels = "ratio", "rate of dim2 over what is just enough", "utilization", "utilization, %"
+    return Outcome(table, rows, [line_chart("16x8 NPUs, 1 GB", swept, *labels, ticks="{:g}".format, y_max=103)])
+
+
+def fig5(_quick: bool) -> Steps:
+    """Four chunks, in units of the ReduceScatter of one chunk on dim1; orders of all chunks, digit by digit."""
+    cases = [{"series": series, "topology": "sw4@1000/0ns,sw4@500/0ns"} for series in DRAWN]
+    runs = yield [
+        (
+            case,
+            [
+                run(case | {"series": each}, 256 * MB, chunks=4, tables=("stages",))
+                for each in (BASELINE, case["series"])
+            ],
+        )
+        for case in cases
+    ]
+    table = Table()
+    for case, (first_run, done) in runs:
+        stages = [each for each in first_run["tables"]["stages"] if each["chunk"] == 0]
+        first = sorted((int(each["stage"]), each["finish_ns"] - each["start_ns"]) for each in stages)
+        unit = first[0][1]
+        blocks = []
+        for each in done["tables"]["stages"]:
+            track, chunk, stage = (f"{n:.0f}" for n in (each["dimension"], each["chunk"] + 1, each["stage"] + 1))
+            start, length = each["start_ns"] / unit, (each["finish_ns"] - each["start_ns"]) / unit
+            blocks.append(Block(f"dim{track}", f"{chunk}.{stage}", f"chunk {chunk}", start, length))
+        orders = int("".join(str(dimension) for order in done["orders"] for dimension in order["first"]))
+        loads = {f"load of dim{n}": each["busy_ns"] / unit for n, each in enumerate(done["dimensions"], 1)}
+        times = {f"stage {n + 1}": time / unit for n, time in first}
+        makespan = {"what": "makespan", "makespan": done["time_ns"] / unit}
+        table.append(case | makespan | {"orders": orders, "blocks": blocks} | loads | times)
+    baseline, rows = table[0], Rows(DATA, "fig5")
+    does = ("ReduceScatter on dim1", "ReduceScatter on dim2", "AllGather on dim2", "AllGather on dim1")
+    for stage, key in ((f"stage {n}", f"stage {n}, {what}") for n, what in enumerate(does, 1)):
+        rows.add(baseline, "units", baseline[stage], "Chunk 1, baseline", key, key, tolerance=0.001)
+    for e in table:
+        for what in ("makespan", "load of dim1", "load of dim2"):
+            rows.add(e, "units", e[what], what=what, key=f"{e['series']}: {what}", tolerance=0.001, note="")
+    label = "time in units; blocks are CHUNK.STAGE"
+    charts = [span_chart(str(e["series"]), label, 8.2, ("dim1", "dim2"), e["blocks"]) for e in table]
+    return Outcome(table, rows, charts, columns=2)
+
+
+def _cases_of_fig8(quick: bool) -> list[Entry]:
+    megabytes = (100, 250) if quick else (100, 250, 500, 750, 1000)
+    cases = grid(series=ALL, topology=QUICK if quick else NEXT, MB=megabytes)
+    return [case | {"size": case["MB"] * MB, "what": f"{case['topology']}, {case['MB']} MB"} for case in cases]
+
+
+def fig8(quick: bool) -> Steps:
+    """Times, and speed-ups over the baseline."""
+    cases = _cases_of_fig8(quick)
+    runs = yield [(case, [run(case, case["size"])]) for case in cases]
+    table = Table(
+        case | {"time": done["time_ns"], "utilization": 100 * done["utilization"], "ms": done["time_ns"] / 1e6}
+        for case, (done,) in runs
+    )
+    rows = Rows(DATA, "fig8")
+    for series, of in table.by("series"):
+        rows.each(of, "ns", "time")
+        if not quick and series != BASELINE:
+            faster, published = table.where(series=BASELINE).over("time", of), series.published
+            for mean, ours in (("arithmetic", faster.mean), ("geometric", faster.geometric)):
+                rows.add(of[0], "×", ours, what=f"speed-up, {mean} mean of 30", key=f"{published}: speed-up")
+            words = f"{series}, largest", "speed-up", f"{published}: largest speed-up"
+            rows.add(of[0], "×", faster.most, *words, tolerance=0.05)
+    charts = [
+        bar_chart(topology, "time, ms", of, lambda e: f"{e['MB']} MB", {"AllReduce": "ms"})
+        for topology, of in table.where(series=DRAWN).by("topology")
+    ]
+    return Outcome(table, rows, charts, columns=2)
+
+
+WINDOW_NS = 100_000
+"""In which activity is averaged, as in the paper."""
+
+
+def _activity(done: Record) -> Entry:
+    """Of every dimension, as lines and in the mean."""
+    timeline = done["tables"]["timeline"]
+    together = max(1, round(WINDOW_NS / timeline[1]["start_ns"]))
+    windows = [timeline[start : start + together] for start in range(0, len(timeline), together)]
+    starts = [window[0]["start_ns"] / 1e6 for window in windows]
+    found: Entry = {"lines": []}
+    for number, used in enumerate((each["utilization"] for each in done["dimensions"]), 1):
+        name = f"dim{number}"
+        shares = [100 * fmean(part[name] for part in window) for window in windows]
+        found["lines"].append(Line(name, starts, shares, marked=False))
+        found[f"{name}: activity"] = fmean(100 * part[name] for part in timeline)
+        found[f"{name}: utilization"] = 100 * used
+        found[f"rate that the baseline leaves unused on {name}"] = 800 * (1 - used)
+    return found | {"least active": min(value for name, value in found.items() if name.endswith("activity"))}
+
+
+def fig9(_quick: bool) -> Steps:
+    """Which dimensions are active when."""
+    cases = grid(topology=NEXT[1:2], size=(GB,), series=(BASELINE, FIFO, SCF, SEARCH))
+    runs = yield [(case, [run(case, GB, tables=("timeline",))]) for case in cases]
+    table = Table(case | {"what": str(case["series"])} | _activity(done) for case, (done,) in runs)
+    rows = Rows(DATA, "fig9")
+    for e in table:
+        for name in ("dim1", "dim2", "dim3"):
+            for what in (f"{name}: activity", f"{name}: utilization"):
+                rows.add(e, "%", e[what], what=what, note="")
+            if e["series"] == BASELINE and name != "dim1":
+                key = f"rate that the baseline leaves unused on {name}"
+                rows.add(e, "Gb/s", e[key], what=key, key=key, note="")
+    charts = [Chart(e["what"], "time, ms", "activity, %", lines=e["lines"], y_max=103) for e in table]
+    return Outcome(table, rows, charts, columns=2)
+
+
+def fig10(quick: bool) -> Steps:
+    """How many chunks: the paper's two topologies, and all six with few."""
+    size, few = (100 * MB,), [name for name in NEXT if name not in SENSITIVE]
+    chunks = (4, 64) if quick else (4, 8, 16, 32, 64, 128, 256, 512)
+    cases = grid(size=size, series=ALL, topology=SENSITIVE, chunks=chunks)
+    cases += [] if quick else grid(size=size, series=ALL, topology=few, chunks=(4, 8, 16))
+    runs = yield [(case, [run(case, case["size"], chunks=case["chunks"])]) for case in cases]
+    table = Table()
+    for case, (done,) in runs:
+        stated = DATA.number("stated", "value", what=f"{case['series']}, {case['chunks']} chunks")
+        found = {"utilization": 100 * done["utilization"], "known mean": stated}
+        table.append(case | found | {"what": f"{case['topology']}, {case['chunks']} chunks"})
+    rows = Rows(DATA, "fig10")
+    for series, of in table.by("series"):
+        for count, at in of.where(topology=SENSITIVE).by("chunks"):
+            mean, key = at.values("utilization").mean, f"{series.published}, {count} chunks"
+            rows.each(at, "%", "utilization")
+            rows.add(at[0], "%", mean, what=f"mean of the two, {count} chunks", key=key)
+        for count, at in () if quick else of.where(chunks=(4, 8, 16)).by("chunks"):
+            mean, what = at.values("utilization").mean, f"mean of the six topologies, {count} chunks"
+            rows.add(at[0], "%", mean, what=what, key="")
+    drawn = table.where(series=DRAWN, topology=SENSITIVE)
+    labels, lines = ("chunks", "chunks", "utilization", "utilization, %"), partial(line_chart, ticks=str, y_max=103)
+    charts = [lines(topology, of, *labels) for topology, of in drawn.by("topology")]
+    charts.append(lines("mean of the two", drawn, *labels, known="known mean"))
+    return Outcome(table, rows, charts, columns=3)
+
+
+def fig11(quick: bool) -> Steps:
+    """Utilization; and with sizes 1.5 % larger, to see how firm a point is."""
+    cases = _cases_of_fig8(quick)
+    by = {FIFO: (1, 1.015), SCF: (1, 1.015)}
+    runs = yield [
+        (case, [run(case, round(case["size"] * each)) for each in by.get(case["series"], (1,))]) for case in cases
+    ]
+    table = Table()
+    for case, (own, *other) in runs:
+        used = 100 * own["utilization"]
+        closed = 100 * antiphon.advise_rails(case["topology"]).baseline_utilization
+        moved = 100 * other[0]["utilization"] - used if other else 0.0
+        found = {"time": own["time_ns"], "utilization": used, "off closed form": abs(used - closed), "moved": moved}
+        table.append(case | found)
+    rows = Rows(DATA, "fig11")
+    for series, of in table.by("series"):
+        rows.each(of, "%", "utilization", key="")
+        if not quick:
+            mean, key = of.values("utilization").mean, series.published
+            rows.add(of[0], "%", mean, what="mean of the 30 points", key=key)
+    for series, of in table.where(series=(FIFO, SCF)).by("series"):
+        moves, group = of.values("moved"), f"{series}, sizes 1.5 % larger"
+        rows.add(of[0], "points", moves.farthest, group=group, what="largest change of a point")
+        rows.add(of[0], "points", moves.mean, group=group, what="change of the mean")
+    labels = "MB", "AllReduce, MB", "utilization", "utilization, %"
+    drawn = table.where(series=DRAWN).by("topology")
+    return Outcome(table, rows, [line_chart(name, of, *labels, y_max=103) for name, of in drawn], columns=3)
+
+
+def _used(table: Table, series: Series, **axes: object) -> float:
+    """Mean utilization."""
+    return fmean(table.where(series=series, **axes).column("utilization"))
+
+
+def chunks_baseline(_cells: Cells, tables: Tables) -> Judged:
+    """That the baseline hardly depends on the number of chunks."""
+    of = tables["fig10"].where(series=BASELINE, topology=SENSITIVE).by("topology")
+    spread = max(table.values("utilization").spread for _, table in of)
+    return verdict(spread < 1), {"spread": spread}
+
+
+def initial_load(_cells: Cells, tables: Tables) -> Judged:
+    """At which loads Themis starts."""
+
+    def error(schedulers: list[Series]) -> float:
+        """Mean difference to the paper's numbers, in points."""
+        off = [_used(tables["fig11"], each) - DATA.stated["fig11"][each.published].value for each in schedulers]
+        for each in schedulers:
+            for chunks in (4, 512):
+                stated = DATA.stated["fig10"][f"{each.published}, {chunks} chunks"].value
+                off.append(_used(tables["fig10"], each, chunks=chunks, topology=SENSITIVE) - stated)
+        return fmean(map(abs, off))
+
+    zero = error([FIFO, SCF])
+    delay = error(DATA.named("Themis+FIFO, loads from A_K", "Themis+SCF, loads from A_K"))
+    return verdict(zero >= delay), {"zero": zero, "delay": delay}
