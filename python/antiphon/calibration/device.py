@@ -9,6 +9,7 @@ from typing import Protocol
 from antiphon._core import format_bytes
 from antiphon.calibration.sampling import Lane
 from antiphon.errors import AntiphonError
+from antiphon.results.record import Record
 
 DEVICES = ("cpu", "cuda")
 COMMUNICATION = ("read", "write", "copy", "reduce")
@@ -32,7 +33,7 @@ USABLE = 0.8
 
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(Record):
     """What was measured on.
 
     >>> import antiphon

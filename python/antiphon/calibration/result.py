@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from antiphon._core import format_bytes
 from antiphon.calibration.device import GEMM, Machine
 from antiphon.errors import AntiphonError
 from antiphon.results import Result, Table
+from antiphon.results.record import APART, says
 
 NOISY = 0.2
 """Where quartiles differ by more than this share of the median, a figure is called noisy."""
@@ -53,15 +54,16 @@ class Calibration(Result):
             rate or slowdown, whichever is more; ``noisy``, whether that is above 0.2.
     """
 
-    machine: Machine
+    machine: Machine = field(metadata=says("endpoint machine"))
     bytes: int
     gemm: int
     rounds: int
     window_s: float
-    core_gb_per_s: float
-    others: float | None
-    measured: Table
+    core_gb_per_s: float = field(metadata=APART)
+    others: float | None = field(metadata=says("others notes"))
+    measured: Table = field(metadata=says("measured published[where,work,beside,slowdown]"))
 
+    published: ClassVar[tuple[tuple[str, str, str, float], ...]] = PUBLISHED
     shown: ClassVar[tuple[str, ...]] = ("work", "beside", "rate", "unit", "slowdown", "noisy")
 
     def __repr__(self) -> str:
@@ -115,27 +117,7 @@ class Calibration(Result):
             notes.append(f"{message}; give more seconds on a quieter machine")
         return notes
 
-    def to_dict(self) -> dict[str, Any]:
-        """The calibration as documented in docs/json.md: the endpoint file."""
-        return {
-            "endpoint": self.endpoint,
-            "machine": asdict(self.machine),
-            "bytes": self.bytes,
-            "gemm": self.gemm,
-            "rounds": self.rounds,
-            "window_s": self.window_s,
-            "others": self.others,
-            "notes": self.notes,
-            "measured": [{key: _known(value) for key, value in row.items()} for row in self.measured.rows()],
-            "published": [dict(zip(("where", "work", "beside", "slowdown"), each, strict=True)) for each in PUBLISHED],
-        }
-
 
 def _digits(value: float) -> str:
     """Four significant digits, without exponent."""
     return f"{float(f'{value:.4g}'):.12f}".rstrip("0").rstrip(".")
-
-
-def _known(value: Any) -> Any:
-    """What is missing in a table is null in JSON."""
-    return None if value == "" or value != value else value

@@ -94,27 +94,6 @@ class Measurement(Result):
         """Whether all ranks ended with what the collective defines, at every size."""
         return bool(self.runs["correct"].all())
 
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        rows = []
-        for row in self.runs.rows():
-            in_place = {key: row.pop(key) for key in list(row) if key.startswith("in_place.")}
-            if row["predicted_ns"] != row["predicted_ns"]:  # not a number: nothing was predicted
-                row["predicted_ns"] = None
-            rows.append(row | {"in_place": {key.removeprefix("in_place."): value for key, value in in_place.items()}})
-        return {
-            "fabric": self.fabric,
-            "algorithm": self.algorithm,
-            "collective": self.collective,
-            "root": self.root,
-            "ranks": self.ranks,
-            "element": self.element,
-            "transport": self.transport,
-            "warmup": self.warmup,
-            "iterations": self.iterations,
-            "runs": rows,
-        }
-
 
 def _figures(schedule: Schedule, timing: Timing) -> dict[str, Any]:
     bandwidth = schedule.bytes / timing.time_ns
@@ -179,16 +158,3 @@ class Emulated(Result):
     def correct(self) -> bool:
         """Whether all ranks ended with what the collective defines, in every run."""
         return bool(self.runs["correct"].all())
-
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        return {
-            "fabric": self.fabric,
-            "collective": self.collective,
-            "root": self.root,
-            "link_rate_bit_per_s": self.link_rate_bit_per_s,
-            "slowest_link": self.slowest_link,
-            "fastest_link": self.fastest_link,
-            "repeat": self.repeat,
-            "runs": self.runs.rows(),
-        }

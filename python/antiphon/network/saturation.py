@@ -11,7 +11,7 @@ from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric
 from antiphon.network.noc import noc
-from antiphon.results import NocResult, Result, Table
+from antiphon.results import NocResult, Result
 
 PRECISION = 0.01
 """The largest stable rate is known to this share of itself."""
@@ -39,13 +39,8 @@ class Saturation(Result):
 
     shown = (*NocResult.shown, "unstable_rate")
 
-    def __repr__(self) -> str:
-        return f"<Saturation {self.stable.traffic} on {self.stable.fabric}: at rate {self.stable.rate:.4g}>"
-
-    @property
-    def tables(self) -> dict[str, Table]:
-        """``runs``: one row, what ``to_dict`` has."""
-        return {"runs": Table.of_rows([self.to_dict()])}
+    headline = "Saturation {0.stable.traffic} on {0.stable.fabric}: at rate {0.stable.rate:.4g}"
+    row = "runs"
 
     def to_dict(self) -> dict[str, Any]:
         """The run as documented in docs/json.md, with ``unstable_rate``."""

@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
 from antiphon.errors import AntiphonError
+from antiphon.results.record import Record
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class ByValue:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Result(ByValue):
+class Result(ByValue, Record):
     """A result: what it says is in fields and properties, and all that has rows in ``tables``.
 
     >>> import antiphon
@@ -40,6 +41,10 @@ class Result(ByValue):
 
     shown: ClassVar[tuple[str, ...]] = ()
     """Columns that notebooks show; none: all."""
+    headline: ClassVar[str] = ""
+    """What ``repr`` says, a format of the result, ``{0}``."""
+    row: ClassVar[str] = ""
+    """Name of the first table, if that is one row: what ``to_dict`` has."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -51,7 +56,8 @@ class Result(ByValue):
     @property
     def tables(self) -> dict[str, Table]:
         """All tables by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.type == "Table"}  # type: ignore[arg-type]
+        own = {self.row: Table.of_rows([self.to_dict()])} if self.row else {}
+        return own | {field.name: getattr(self, field.name) for field in fields(self) if field.type == "Table"}  # type: ignore[arg-type]
 
     def table(self, name: str | None = None) -> Table:
         """The table of this name; without one, the first.
@@ -72,6 +78,9 @@ class Result(ByValue):
             AntiphonError: ``missing-extra`` without pandas, ``unknown-name`` for a table that is not there.
         """
         return self.table(table).to_frame()
+
+    def __repr__(self) -> str:
+        return f"<{self.headline.format(self)}>"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.table().__arrow_c_stream__(requested_schema)

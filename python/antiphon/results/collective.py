@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from antiphon import plot
 from antiphon.results.base import Result
 from antiphon.results.energy import Energy
+from antiphon.results.record import APART, Record
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Proof:
+class Proof(Record):
     """What was proven about a schedule.
 
     >>> import antiphon
@@ -44,7 +45,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Limit:
+class Limit(Record):
     """The links that a lower bound by rates rests on.
 
     >>> import antiphon
@@ -67,7 +68,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Record):
     """Lower bounds on the time of a collective, in nanoseconds; each holds for every schedule.
 
     >>> import antiphon
@@ -86,19 +87,19 @@ class Bound:
         strength_ns: AllReduce, the weakest partition into many groups of ranks; None for other collectives.
         prices_ns: from prices of links: AllToAll, the optimum by rates; AllReduce where links are not equally fast both
             ways. None otherwise, and on irregular fabrics of more than some 64 ranks.
-        limit: what the largest of them, latency apart, rests on.
         fidelity: at which the latency is that of packets; None: it holds at any.
+        limit: what the largest of them, latency apart, rests on.
     """
 
-    time_ns: float
+    time_ns: float = field(metadata=APART)
     binding: str
     volume_ns: float
     cut_ns: float
     latency_ns: float
     strength_ns: float | None
     prices_ns: float | None
+    fidelity: str | None
     limit: Limit = field(repr=False)
-    fidelity: str | None = None
 
     @property
     def by_rates(self) -> tuple[str, float]:
@@ -107,7 +108,7 @@ class Bound:
         return max(times.items(), key=lambda each: each[1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stats(Result):
     """Figures of a schedule that need no simulation.
 
@@ -135,11 +136,10 @@ class Stats(Result):
     lanes: Table
     links: Table
 
-    def __repr__(self) -> str:
-        return f"<Stats: {self.steps:,} steps, {self.transfers:,} transfers, {self.messages:,} messages>"
+    headline = "Stats: {0.steps:,} steps, {0.transfers:,} transfers, {0.messages:,} messages"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult(Result):
     """The outcome of one simulated collective, or of several in flight; times in nanoseconds.
 
@@ -184,11 +184,7 @@ class SimulationResult(Result):
     timeline: Table
     energy: Energy | None = None
 
-    def __repr__(self) -> str:
-        return (
-            f"<SimulationResult {self.fidelity}: {self.time_ns:.1f} ns,"
-            f" {self.link_utilization_mean:.1%} mean link utilization>"
-        )
+    headline = "SimulationResult {0.fidelity}: {0.time_ns:.1f} ns, {0.link_utilization_mean:.1%} mean link utilization"
 
     def plot(self) -> Figure:
         """How busy the links are over time (extra ``plots``)."""

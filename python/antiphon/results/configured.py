@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from antiphon.results.record import APART, Record, says
 
 if TYPE_CHECKING:
     from antiphon._core import Schedule
 
 
 @dataclass(frozen=True)
-class Configured:
+class Configured(Record):
     """A configuration of a fabric, and what it does for a collective.
 
     >>> import antiphon
@@ -43,13 +45,13 @@ class Configured:
     system: str
     fidelity: str
     time_ns: float
-    given_ns: float | None
-    bound_ns: float
-    binding: str
+    given_ns: float | None = field(metadata=says("given_ns speedup"))
+    bound_ns: float = field(metadata=says("lower_bound_ns=bound_ns"))
+    binding: str = field(metadata=says("lower_bound_by=binding efficiency"))
     simulated: int
-    changes: int | None
+    changes: int | None = field(metadata=says("simulated_changes=changes"))
     ended: str
-    schedule: Schedule
+    schedule: Schedule = field(metadata=APART)
 
     @property
     def speedup(self) -> float | None:
@@ -60,23 +62,3 @@ class Configured:
     def efficiency(self) -> float:
         """Bound over time."""
         return self.bound_ns / self.time_ns
-
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        return {
-            "fabric": self.fabric,
-            "algorithm": self.algorithm,
-            "collective": self.collective,
-            "bytes": self.bytes,
-            "system": self.system,
-            "fidelity": self.fidelity,
-            "time_ns": self.time_ns,
-            "given_ns": self.given_ns,
-            "speedup": self.speedup,
-            "lower_bound_ns": self.bound_ns,
-            "lower_bound_by": self.binding,
-            "efficiency": self.efficiency,
-            "simulated": self.simulated,
-            "simulated_changes": self.changes,
-            "ended": self.ended,
-        }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import isnan
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.errors import AntiphonError
 from antiphon.results.base import Result
+from antiphon.results.record import APART, says
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ PARTS = ("links", "routers", "interfaces", "reductions", "memory")
 """The dynamic parts of an energy, in the order of tables."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Energy(Result):
     """Energy and power of a run (docs/energy.md). Parts are whole attojoules (1e-18 J), so that they sum exactly.
 
@@ -48,19 +48,19 @@ class Energy(Result):
             is not known.
     """
 
-    links_aj: int
-    routers_aj: int
-    interfaces_aj: int
-    reductions_aj: int
-    memory_aj: int
-    static_aj: int
-    time_ns: float
+    links_aj: int = field(metadata=says("total_j dynamic_j static_j links_j=parts_j.links"))
+    routers_aj: int = field(metadata=says("routers_j=parts_j.routers"))
+    interfaces_aj: int = field(metadata=says("interfaces_j=parts_j.interfaces"))
+    reductions_aj: int = field(metadata=says("reductions_j=parts_j.reductions"))
+    memory_aj: int = field(metadata=says("memory_j=parts_j.memory"))
+    static_aj: int = field(metadata=APART)
+    time_ns: float = field(metadata=says("average_power_w"))
     peak_power_w: float
-    lower_bound_aj: int | None
+    lower_bound_aj: int | None = field(metadata=says("energy_delay_js lower_bound_j"))
     unknown: list[str]
     system: str
-    links: Table
-    power: Table
+    links: Table = field(metadata=APART)
+    power: Table = field(metadata=APART)
 
     def __repr__(self) -> str:
         during = f" in {self.time_ns:,.1f} ns, {self.average_power_w:.4g} W" if self.time_ns else ", dynamic"
@@ -111,21 +111,6 @@ class Energy(Result):
         """Energy times time, in joule seconds."""
         return self.total_j * self.time_ns * 1e-9
 
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        return {
-            "total_j": self.total_j,
-            "dynamic_j": self.dynamic_j,
-            "static_j": self.static_j,
-            **{f"{part}_j": joules for part, joules in self.parts_j.items()},
-            "average_power_w": self.average_power_w,
-            "peak_power_w": self.peak_power_w,
-            "energy_delay_js": self.energy_delay_js,
-            "lower_bound_j": self.lower_bound_j,
-            "unknown": self.unknown,
-            "system": self.system,
-        }
-
     def __add__(self, other: Energy) -> Energy:
         """Both at the same time, each by itself; tables, peak and bound are lost."""
         parts = {
@@ -150,12 +135,7 @@ class Energy(Result):
         return plot.lines("power", {"all": points}, "time", "W")
 
 
-def energy_dict(energy: Energy | None) -> dict[str, Any]:
-    """The key ``energy`` of documents, where it was asked for."""
-    return {} if energy is None else {"energy": energy.to_dict()}
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Area(Result):
     """Area of a fabric's routers and its ranks' engines, from published constants scaled with counts (docs/energy.md).
 
@@ -174,11 +154,4 @@ class Area(Result):
     total_mm2: float
     parts: Table
 
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        rows = self.parts.rows()
-        rows = [row | {"power_mw": None if isnan(row["power_mw"]) else row["power_mw"]} for row in rows]
-        return {"ports": self.ports, "total_mm2": self.total_mm2, "parts": rows}
-
-    def __repr__(self) -> str:
-        return f"<Area: {self.total_mm2:.3f} mm2>"
+    headline = "Area: {0.total_mm2:.3f} mm2"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+
+from antiphon.results.record import Record, says
 
 
 @dataclass(frozen=True)
-class FileProof:
+class FileProof(Record):
     """That a program of another tool's format computes its collective, as it stands.
 
     >>> import antiphon
@@ -40,21 +41,4 @@ class FileProof:
     messages: int
     fifo_depth: int
     places: list[str]
-    consumers: list[tuple[str, str | None]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        consumers = [{"name": name, "refuses": why} for name, why in self.consumers]
-        fields = (
-            "format",
-            "name",
-            "collective",
-            "root",
-            "ranks",
-            "thread_blocks",
-            "steps",
-            "messages",
-            "fifo_depth",
-            "places",
-        )
-        return {field: getattr(self, field) for field in fields} | {"consumers": consumers}
+    consumers: list[tuple[str, str | None]] = field(metadata=says("consumers[name,refuses]"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from antiphon import plot
 from antiphon.results.base import Result
-from antiphon.results.energy import Energy, energy_dict
+from antiphon.results.energy import Energy
+from antiphon.results.record import APART, ASKED, Record, says
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Router:
+class Router(Record):
     """The virtual-channel routers of a flit-level network (docs/noc.md).
 
     >>> import antiphon
@@ -45,7 +46,7 @@ class Router:
 
 
 @dataclass(frozen=True)
-class Latency:
+class Latency(Record):
     """Latencies of packets in cycles, from creation to the arrival of the last flit.
 
     >>> import antiphon
@@ -85,7 +86,6 @@ class NocResult(Result):
         latency_cycles: cycles that a flit travels after that.
         seed: seed of all random numbers.
         packet_latency_cycles: from creation to the arrival of the last flit.
-        network_latency_mean_cycles: from injection of the head to the arrival of the last flit.
         accepted_flits_per_node_cycle: flits that left the network.
         hops_mean: routers passed, those at both ends included.
         stable: the network kept up. If not, it is beyond saturation, and latencies are those of
@@ -95,7 +95,10 @@ class NocResult(Result):
         cycles: cycles measured.
         flit_hops: flits times links they crossed, in the whole run.
         events: events the engine processed.
+        network_latency_mean_cycles: from injection of the head to the arrival of the last flit.
         energy: what the whole run took, if it was asked for.
+
+    Its table ``runs`` is one row, what ``to_dict`` has.
     """
 
     fabric: str
@@ -108,7 +111,6 @@ class NocResult(Result):
     latency_cycles: int
     seed: int
     packet_latency_cycles: Latency
-    network_latency_mean_cycles: float
     accepted_flits_per_node_cycle: float
     hops_mean: float
     stable: bool
@@ -117,14 +119,12 @@ class NocResult(Result):
     cycles: int
     flit_hops: int
     events: int
-    energy: Energy | None = None
+    network_latency_mean_cycles: float = field(metadata=says("network_latency_cycles.mean=network_latency_mean_cycles"))
+    energy: Energy | None = field(default=None, metadata=ASKED)
 
     shown: ClassVar[tuple[str, ...]] = ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable")
 
-    @property
-    def tables(self) -> dict[str, Table]:
-        """``runs``: one row, what ``to_dict`` has."""
-        return {"runs": Table.of_rows([self.to_dict()])}
+    row = "runs"
 
     def __repr__(self) -> str:
         state = "" if self.stable else ", saturated"
@@ -133,15 +133,8 @@ class NocResult(Result):
             f" latency {self.packet_latency_cycles.mean:,.2f} cycles{state}>"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as documented in docs/json.md."""
-        document = asdict(replace(self, energy=None))
-        mean = document.pop("network_latency_mean_cycles")
-        del document["energy"]
-        return document | {"network_latency_cycles": {"mean": mean}} | energy_dict(self.energy)
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RailsRun(Result):
     """A collective on a multi-dimensional network, timed stage by stage.
 
@@ -163,10 +156,10 @@ class RailsRun(Result):
         utilization: mean over dimensions, weighted by their rates, 0 to 1.
         utilization_bound: no scheduler reaches more in an AllReduce, latency apart; None for other
             collectives and where switches reduce.
-        dimensions: ``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.
-        orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
         proof: what was proven of the plan's messages, by symmetry, and what that rests on; None where
             they are too many or switches reduce.
+        dimensions: ``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.
+        orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
         timeline: equal windows, ``start_ns`` and for ``dim1``, ``dim2``, ... the share in which the
             dimension had a chunk.
         stages: every stage of every chunk: ``dimension`` (from 1), ``chunk`` and ``stage`` (from 0),
@@ -186,18 +179,16 @@ class RailsRun(Result):
     jittered_time_ns: float | None
     utilization: float
     utilization_bound: float | None
-    dimensions: Table
-    orders: list[tuple[list[int], list[int]]]
     proof: str | None
-    timeline: Table
-    stages: Table
-    energy: Energy | None = None
+    dimensions: Table
+    orders: list[tuple[list[int], list[int]]] = field(metadata=says("orders[first,gather]"))
+    timeline: Table = field(metadata=APART)
+    stages: Table = field(metadata=APART)
+    energy: Energy | None = field(default=None, metadata=ASKED)
 
-    def __repr__(self) -> str:
-        return (
-            f"<RailsRun {self.scheduler} ({self.intra}) on {self.topology}: {self.time_ns:,.1f} ns,"
-            f" utilization {self.utilization:.1%}>"
-        )
+    headline = (
+        "RailsRun {0.scheduler} ({0.intra}) on {0.topology}: {0.time_ns:,.1f} ns, utilization {0.utilization:.1%}"
+    )
 
     def plot(self) -> Figure:
         """In which share of the time each dimension had a chunk, over time (extra ``plots``)."""
@@ -205,29 +196,8 @@ class RailsRun(Result):
         of = {name: (starts, share.tolist()) for name, share in self.timeline.items() if name != "start_ns"}
         return plot.lines(f"{self.scheduler} on {self.topology}", of, "time", "share of time with a chunk")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The run as documented in docs/json.md, without its timeline and stages."""
-        return {
-            "topology": self.topology,
-            "npus": self.npus,
-            "collective": self.collective,
-            "bytes": self.bytes,
-            "scheduler": self.scheduler,
-            "intra": self.intra,
-            "chunks": self.chunks,
-            "endpoint": self.endpoint,
-            "time_ns": self.time_ns,
-            "jittered_time_ns": self.jittered_time_ns,
-            "utilization": self.utilization,
-            "utilization_bound": self.utilization_bound,
-            "proof": self.proof,
-            "dimensions": self.dimensions.rows(),
-            "orders": [{"first": list(first), "gather": list(gather)} for first, gather in self.orders],
-            **energy_dict(self.energy),
-        }
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RailsAdvice(Result):
     """What the rates of a multi-dimensional network are good for (Themis paper, section 6.3).
 
@@ -254,22 +224,10 @@ class RailsAdvice(Result):
     dimensions: Table
     pairs: Table
 
-    def __repr__(self) -> str:
-        return f"<RailsAdvice {self.topology}: at most {self.utilization_bound:.1%} of the rates>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The advice as documented in docs/json.md."""
-        return {
-            "topology": self.topology,
-            "npus": self.npus,
-            "utilization_bound": self.utilization_bound,
-            "baseline_utilization": self.baseline_utilization,
-            "dimensions": self.dimensions.rows(),
-            "pairs": self.pairs.rows(),
-        }
+    headline = "RailsAdvice {0.topology}: at most {0.utilization_bound:.1%} of the rates"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreesAdvice(Result):
     """Ring, tree and overlapped tree by a closed-form cost model (C-Cube paper, sections II-C and III-C).
 
@@ -296,27 +254,15 @@ class TreesAdvice(Result):
     height: int
     ways: Table
 
-    def __repr__(self) -> str:
-        return f"<TreesAdvice {self.ranks:,} ranks, {self.bytes:,} bytes: {len(self.ways['name'])} ways>"
+    headline = "TreesAdvice {0.ranks:,} ranks, {0.bytes:,} bytes: {0.ways.height} ways"
 
     def plot(self) -> Figure:
         """The time of each way (extra ``plots``)."""
         times = dict(zip(self.ways["name"].tolist(), self.ways["time_ns"].tolist(), strict=True))
         return plot.bars(f"AllReduce on {self.ranks:,} ranks", times)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The advice as documented in docs/json.md."""
-        return {
-            "ranks": self.ranks,
-            "bytes": self.bytes,
-            "latency_ns": self.latency_ns,
-            "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
-            "height": self.height,
-            "ways": self.ways.rows(),
-        }
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EngineAdvice(Result):
     """How large a collectives engine must be (ACE, ISCA 2021): ``advise_ace``.
 
@@ -356,12 +302,11 @@ class EngineAdvice(Result):
     bus_gb_per_s: float
     alus: int
     paper_reached: float
-    limit: str | None
+    limit: str | None = field(metadata=says("limit area_um2 power_mw"))
     alone: Table
     parts: Table
 
-    def __repr__(self) -> str:
-        return f"<EngineAdvice {self.topology}: {self.endpoint}, {self.reached:.1%} of ideal>"
+    headline = "EngineAdvice {0.topology}: {0.endpoint}, {0.reached:.1%} of ideal"
 
     @property
     def area_um2(self) -> float:
@@ -372,26 +317,3 @@ class EngineAdvice(Result):
     def power_mw(self) -> float:
         """Power of all parts."""
         return float(self.parts["power_mw"].sum())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The advice as documented in docs/json.md."""
-        return {
-            "topology": self.topology,
-            "collective": self.collective,
-            "bytes": self.bytes,
-            "share": self.share,
-            "reached": self.reached,
-            "ideal_ns": self.ideal_ns,
-            "endpoint": self.endpoint,
-            "sram_bytes": self.sram_bytes,
-            "fsms": self.fsms,
-            "memory_gb_per_s": self.memory_gb_per_s,
-            "bus_gb_per_s": self.bus_gb_per_s,
-            "alus": self.alus,
-            "paper_reached": self.paper_reached,
-            "limit": self.limit,
-            "area_um2": self.area_um2,
-            "power_mw": self.power_mw,
-            "alone": self.alone.rows(),
-            "parts": self.parts.rows(),
-        }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from antiphon.results.record import APART, Record, says
 
 if TYPE_CHECKING:
     from antiphon._core import Fabric, Schedule
 
 
 @dataclass(frozen=True)
-class Replanned:
+class Replanned(Record):
     """A schedule for what is left of a fabric, and how good it is.
 
     >>> import antiphon
@@ -33,28 +35,19 @@ class Replanned:
         proof_ms: time to prove the schedule and to check its certificate.
     """
 
-    fabric: Fabric
-    schedule: Schedule
+    fabric: Fabric = field(metadata=says("fabric=fabric.name"))
+    schedule: Schedule = field(
+        metadata=says(
+            "algorithm=schedule.algorithm collective=schedule.collective bytes=schedule.bytes"
+            " matrix_bytes=schedule.matrix_bytes"
+        )
+    )
     kept: int
     mended: int
     share_of_optimum: float
     certified_ns: float
     certified_before_ns: float | None
-    planning_ms: float
-    lowering_ms: float
-    proof_ms: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md: what the same call finds every time, so without the times that it took."""
-        return {
-            "fabric": self.fabric.name,
-            "algorithm": self.schedule.algorithm,
-            "collective": self.schedule.collective,
-            "bytes": self.schedule.bytes,
-            "matrix_bytes": self.schedule.matrix_bytes,
-            "kept": self.kept,
-            "mended": self.mended,
-            "share_of_optimum": self.share_of_optimum,
-            "certified_ns": self.certified_ns,
-            "certified_before_ns": self.certified_before_ns,
-        }
+    # The same call says the same: without the times that it took.
+    planning_ms: float = field(metadata=APART)
+    lowering_ms: float = field(metadata=APART)
+    proof_ms: float = field(metadata=APART)
