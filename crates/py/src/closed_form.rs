@@ -1,6 +1,6 @@
 //! `antiphon.advise_trees`.
 
-use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, raise, record};
+use crate::convert::{Int, Number, Size, Table, Text, nanos, raise, record};
 use antiphon_base::error::{Code, Error};
 use antiphon_base::units::{Rate, parse_time};
 use antiphon_plan::closed_form::{StepCost, height, ways};
@@ -44,15 +44,12 @@ pub fn advise_trees<'py>(
         .column("first_chunk_ns", rows.clone().map(|way| nanos(way.first_chunk_ps)))?
         .column("ring_faster_from_bytes", rows.clone().map(|way| way.ring_faster.map_or(0, |sizes| sizes.0)))?
         .column("ring_faster_to_bytes", rows.map(|way| way.ring_faster.map_or(0, |sizes| sizes.1)))?;
-    record(
-        "TreesAdvice",
-        &fields!(py, {
-            ranks: ranks,
-            bytes: bytes.0,
-            latency_ns: nanos(step.latency_ps),
-            bandwidth_gb_per_s: step.rate.as_gb_per_s(),
-            height: height(ranks),
-            ways: table.0,
-        }),
-    )
+    record!(py, "TreesAdvice", {
+        ranks: ranks,
+        bytes: bytes.0,
+        latency_ns: nanos(step.latency_ps),
+        bandwidth_gb_per_s: step.rate.as_gb_per_s(),
+        height: height(ranks),
+        ways: table.0,
+    })
 }

@@ -1,6 +1,6 @@
 //! Configurations of fabrics.
 
-use crate::convert::{Fit, Int, OwnText, Size, Table, Text, fields, nanos, raise, record};
+use crate::convert::{Fit, Int, OwnText, Size, Table, Text, nanos, raise, record};
 use crate::heartbeat::run_with_progress;
 use crate::operations::{SystemLike, collective, generic};
 use crate::schedule::Schedule;
@@ -52,25 +52,22 @@ pub fn configure<'py>(
         core::configure(&reconfigurable, &system, &work, level, effort, heartbeat)
     })?;
     let configured = found.fabric.name.clone();
-    record(
-        "Configured",
-        &fields!(py, {
-            fabric: configured,
-            algorithm: found.schedule.algorithm.clone(),
-            collective: found.schedule.collective.kind.name(),
-            bytes: found.schedule.bytes,
-            system: &system.name,
-            fidelity: fidelity.0,
-            time_ns: nanos(found.time_ps),
-            given_ns: found.given_ps.map(nanos),
-            bound_ns: nanos(found.bound.0),
-            binding: found.bound.1,
-            simulated: found.simulated,
-            changes: found.changes,
-            ended: found.ended,
-            schedule: Schedule::from(found.schedule),
-        }),
-    )
+    record!(py, "Configured", {
+        fabric: configured,
+        algorithm: found.schedule.algorithm.clone(),
+        collective: found.schedule.collective.kind.name(),
+        bytes: found.schedule.bytes,
+        system: &system.name,
+        fidelity: fidelity.0,
+        time_ns: nanos(found.time_ps),
+        given_ns: found.given_ps.map(nanos),
+        bound_ns: nanos(found.bound.0),
+        binding: found.bound.1,
+        simulated: found.simulated,
+        changes: found.changes,
+        ended: found.ended,
+        schedule: Schedule::from(found.schedule),
+    })
 }
 
 /// A dictionary of numpy arrays, one entry a port of every router: what it attaches.

@@ -268,7 +268,7 @@ impl<'py> Table<'py> {
 }
 
 /// An instance of the dataclass `antiphon.results.<class>` with the given fields.
-pub fn record<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+pub fn record_of<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     let module = fields.py().import("antiphon.results")?;
     module.getattr(class)?.call((), Some(fields))
 }
@@ -282,3 +282,12 @@ macro_rules! fields {
     }};
 }
 pub(crate) use fields;
+
+/// A record of a class of `antiphon.results`: first `..value: what, it, has;` by the same names, then `name: value` pairs.
+macro_rules! record {
+    ($py:expr, $class:literal, { $(..$from:ident: $($same:ident),+;)* $($name:ident: $value:expr),* $(,)? }) => {{
+        let fields = crate::convert::fields!($py, { $($($same: &$from.$same,)+)* $($name: $value),* });
+        crate::convert::record_of($class, &fields)
+    }};
+}
+pub(crate) use record;

@@ -1,6 +1,6 @@
 //! Energy of runs, and area of fabrics, as Python sees them.
 
-use crate::convert::{Table, fields, nanos, raise, record};
+use crate::convert::{Table, nanos, raise, record};
 use crate::fabric::Fabric;
 use crate::operations::{SystemLike, generic};
 use antiphon_model::energy::{self, Attojoules, Energy, joules};
@@ -19,24 +19,21 @@ pub fn energy_record<'py>(
         .column("start_ns", windows.map(|window| nanos(window * energy.power.window_ps)))?
         .column("power_w", energy.power.microwatts.iter().map(|&power| power as f64 * 1e-6))?;
     let links = Table::new(py).column("energy_j", energy.per_link.iter().map(|&link| joules(link)))?;
-    record(
-        "Energy",
-        &fields!(py, {
-            links_aj: energy.links,
-            routers_aj: energy.routers,
-            interfaces_aj: energy.interfaces,
-            reductions_aj: energy.reductions,
-            memory_aj: energy.memory,
-            static_aj: energy.idle,
-            time_ns: nanos(energy.time_ps),
-            peak_power_w: energy.peak_power_w(),
-            lower_bound_aj: least,
-            unknown: system.energy.unknown(),
-            system: &system.name,
-            links: links.0,
-            power: power.0,
-        }),
-    )
+    record!(py, "Energy", {
+        links_aj: energy.links,
+        routers_aj: energy.routers,
+        interfaces_aj: energy.interfaces,
+        reductions_aj: energy.reductions,
+        memory_aj: energy.memory,
+        static_aj: energy.idle,
+        time_ns: nanos(energy.time_ps),
+        peak_power_w: energy.peak_power_w(),
+        lower_bound_aj: least,
+        unknown: system.energy.unknown(),
+        system: &system.name,
+        links: links.0,
+        power: power.0,
+    })
 }
 
 /// An `Area` of a fabric's routers and its ranks' engines.
@@ -53,5 +50,5 @@ pub fn area<'py>(py: Python<'py>, fabric: &Fabric, system: SystemLike) -> PyResu
         .column("area_um2", parts.iter().map(|part| part.area_um2))?
         .column("power_mw", parts.iter().map(|part| part.power_mw.unwrap_or(f64::NAN)))?
         .text("source", parts.iter().map(|part| part.source.into()))?;
-    record("Area", &fields!(py, { ports: area.ports, total_mm2: area.total_mm2(), parts: table.0 }))
+    record!(py, "Area", { ports: area.ports, total_mm2: area.total_mm2(), parts: table.0 })
 }

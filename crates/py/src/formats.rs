@@ -1,6 +1,6 @@
 //! Formats of other tools.
 
-use crate::convert::{Int, Size, Text, fields, raise, record};
+use crate::convert::{Int, Size, Text, raise, record};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::schedule::Schedule;
@@ -47,22 +47,15 @@ pub fn prove_file<'py>(py: Python<'py>, text: Text<'_>) -> PyResult<Bound<'py, P
         Ok((file, proof))
     })?;
     let collective = file.collective();
-    record(
-        "FileProof",
-        &fields!(py, {
-            format: format.name(),
-            name: file.name(),
-            collective: collective.kind.name(),
-            root: collective.kind.rooted().then_some(collective.root),
-            ranks: file.ranks(),
-            thread_blocks: proof.blocks,
-            steps: proof.steps,
-            messages: proof.messages,
-            fifo_depth: proof.fifo_depth,
-            places: proof.places,
-            consumers: proof.consumers,
-        }),
-    )
+    record!(py, "FileProof", {
+        ..proof: steps, messages, fifo_depth, places, consumers;
+        format: format.name(),
+        name: file.name(),
+        collective: collective.kind.name(),
+        root: collective.kind.rooted().then_some(collective.root),
+        ranks: file.ranks(),
+        thread_blocks: proof.blocks,
+    })
 }
 
 /// The `Schedule` of a text: of JSON, or of another tool's format, proven, for `bytes` (the full buffer) with what it calls `i` at

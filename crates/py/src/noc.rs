@@ -1,6 +1,6 @@
 //! The flit-level network under synthetic traffic.
 
-use crate::convert::{Fit, Int, Text, fields, raise, record};
+use crate::convert::{Fit, Int, Text, raise, record, record_of};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
@@ -94,41 +94,24 @@ pub fn noc<'py>(
         energy.then(|| measured.energy(fabric, &platform, experiment.packet_flits)).transpose().map_err(raise)?;
     let spent = spent.map(|spent| energy_record(py, &spent, &platform, None)).transpose()?;
     let latency = &measured.packet_latency_cycles;
-    let latency = record(
-        "Latency",
-        &fields!(py, { mean: latency.mean, half_width: latency.half_width, p50: latency.p50, p99: latency.p99 }),
-    )?;
+    let latency = record!(py, "Latency", { ..latency: mean, half_width, p50, p99; })?;
     let router = PyDict::new(py);
     for (parameter, field) in RouterModel::network_parameters() {
         let value = Some(field.get(&system)).filter(|value| *value != Value::Number(f64::INFINITY));
         router.set_item(parameter.key, value.map(|value| to_python(py, value)).transpose()?)?;
     }
-    let router = record("Router", &router)?;
-    record(
-        "NocResult",
-        &fields!(py, {
-            fabric: &fabric.name,
-            traffic: &experiment.traffic,
-            rate: experiment.rate,
-            packet_flits: experiment.packet_flits,
-            router: router,
-            routing: experiment.routing.unwrap_or(RoutingKind::of(fabric)).name(),
-            link_cycles: experiment.link_cycles,
-            latency_cycles: experiment.latency_cycles,
-            seed: experiment.seed,
-            packet_latency_cycles: latency,
-            network_latency_mean_cycles: measured.network_latency_cycles,
-            accepted_flits_per_node_cycle: measured.accepted_flits_per_node_cycle,
-            hops_mean: measured.hops_mean,
-            stable: measured.stable,
-            packets: measured.packets,
-            warm_up_cycles: measured.warm_up_cycles,
-            cycles: measured.cycles,
-            flit_hops: measured.flit_hops,
-            events: measured.events,
-            energy: spent,
-        }),
-    )
+    let router = record_of("Router", &router)?;
+    record!(py, "NocResult", {
+        ..experiment: traffic, rate, packet_flits, link_cycles, latency_cycles, seed;
+        ..measured: accepted_flits_per_node_cycle, hops_mean, stable, packets, warm_up_cycles, cycles, flit_hops,
+            events;
+        fabric: &fabric.name,
+        router: router,
+        routing: experiment.routing.unwrap_or(RoutingKind::of(fabric)).name(),
+        packet_latency_cycles: latency,
+        network_latency_mean_cycles: measured.network_latency_cycles,
+        energy: spent,
+    })
 }
 
 fn router_parameter(key: &str) -> Result<(Parameter, &'static Field<System>), Error> {

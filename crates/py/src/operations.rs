@@ -1,8 +1,6 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
-use crate::convert::{
-    Fit, Int, MAX_NANOS, Matrix, Number, Size, Table, Text, data, fields, nanos, picos, raise, record,
-};
+use crate::convert::{Fit, Int, MAX_NANOS, Matrix, Number, Size, Table, Text, data, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_watched, run_with_progress};
@@ -141,18 +139,11 @@ pub fn verify<'py>(
 }
 
 fn proof_record<'py>(py: Python<'py>, proof: &Proof, certified: Option<Certified>) -> PyResult<Bound<'py, PyAny>> {
-    record(
-        "Proof",
-        &fields!(py, {
-            complete: proof.complete,
-            conflict_free: proof.conflict_free,
-            lanes: proof.lanes,
-            transfers: proof.transfers,
-            gaps: &proof.gaps,
-            share_of_optimum: certified.map(|certified| f64::from(certified.share_ppm) / 1e6),
-            certified_ns: certified.map(|certified| nanos(certified.least_ps)),
-        }),
-    )
+    record!(py, "Proof", {
+        ..proof: complete, conflict_free, lanes, transfers, gaps;
+        share_of_optimum: certified.map(|certified| f64::from(certified.share_ppm) / 1e6),
+        certified_ns: certified.map(|certified| nanos(certified.least_ps)),
+    })
 }
 
 /// A `Bound`, in ns: no schedule of the collective for all ranks is faster at `fidelity`, or at any if it is None.
@@ -194,32 +185,26 @@ pub fn bound_of<'py>(
 }
 
 fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound, fidelity: Option<Fidelity>) -> PyResult<Bound<'py, PyAny>> {
-    record(
-        "Bound",
-        &fields!(py, {
-            time_ns: nanos(bound.time_ps),
-            binding: bound.binding,
-            volume_ns: nanos(bound.volume_ps),
-            cut_ns: nanos(bound.cut_ps),
-            latency_ns: nanos(bound.latency_ps),
-            strength_ns: bound.strength_ps.map(nanos),
-            prices_ns: bound.prices_ps.map(nanos),
-            limit: limit_record(py, &bound.limit)?,
-            fidelity: fidelity.map(|fidelity| fidelity.name()),
-        }),
-    )
+    record!(py, "Bound", {
+        time_ns: nanos(bound.time_ps),
+        binding: bound.binding,
+        volume_ns: nanos(bound.volume_ps),
+        cut_ns: nanos(bound.cut_ps),
+        latency_ns: nanos(bound.latency_ps),
+        strength_ns: bound.strength_ps.map(nanos),
+        prices_ns: bound.prices_ps.map(nanos),
+        limit: limit_record(py, &bound.limit)?,
+        fidelity: fidelity.map(|fidelity| fidelity.name()),
+    })
 }
 
 fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'py, PyAny>> {
-    record(
-        "Limit",
-        &fields!(py, {
-            text: &limit.text,
-            links: PyTuple::new(py, &limit.links)?,
-            prices: PyTuple::new(py, &limit.prices)?,
-            part_of: PyTuple::new(py, &limit.part_of)?,
-        }),
-    )
+    record!(py, "Limit", {
+        text: &limit.text,
+        links: PyTuple::new(py, &limit.links)?,
+        prices: PyTuple::new(py, &limit.prices)?,
+        part_of: PyTuple::new(py, &limit.part_of)?,
+    })
 }
 
 /// Proves a schedule, then times it on `system`, a preset's name or a `System`, at the fidelity `alpha-beta`, `packet`
@@ -429,26 +414,21 @@ fn result_record<'py>(
     let utilization = Table::new(py)
         .column("start_ns", windows.map(|window| nanos(window * timeline.window_ps)))?
         .column("utilization", timeline.utilization.iter().copied())?;
-    record(
-        "SimulationResult",
-        &fields!(py, {
-            fidelity: result.fidelity.name(),
-            proof: proof_record(py, proof, certified)?,
-            time_ns: nanos(result.time_ps),
-            first_chunk_ns: nanos(result.first_chunk_ps),
-            last_chunk_ns: nanos(result.last_chunk_ps),
-            link_utilization_mean: result.link_utilization_mean(),
-            packet_hops: result.packet_hops,
-            flit_hops: result.flit_hops,
-            events: result.events,
-            links: links.0,
-            ranks: ranks.0,
-            chunks: chunks.0,
-            flights: flights.0,
-            timeline: utilization.0,
-            energy: energy,
-        }),
-    )
+    record!(py, "SimulationResult", {
+        ..result: packet_hops, flit_hops, events;
+        fidelity: result.fidelity.name(),
+        proof: proof_record(py, proof, certified)?,
+        time_ns: nanos(result.time_ps),
+        first_chunk_ns: nanos(result.first_chunk_ps),
+        last_chunk_ns: nanos(result.last_chunk_ps),
+        link_utilization_mean: result.link_utilization_mean(),
+        links: links.0,
+        ranks: ranks.0,
+        chunks: chunks.0,
+        flights: flights.0,
+        timeline: utilization.0,
+        energy: energy,
+    })
 }
 
 /// A list of `Algorithm`, all of them in the order of the documentation.
@@ -459,16 +439,11 @@ pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         let option = |option: &Opt| listed(py, &option.listed(info.source));
         let options = info.options.iter().map(option).collect::<PyResult<Vec<_>>>()?;
         let collectives: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
-        list.append(record(
-            "Algorithm",
-            &fields!(py, {
-                name: info.name,
-                summary: info.summary,
-                options: options,
-                source: info.source,
-                collectives: collectives,
-            }),
-        )?)?;
+        list.append(record!(py, "Algorithm", {
+            ..info: name, summary, source;
+            options: options,
+            collectives: collectives,
+        })?)?;
     }
     Ok(list)
 }

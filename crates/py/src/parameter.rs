@@ -1,6 +1,6 @@
 //! Parameters that the core declares, as Python sees them.
 
-use crate::convert::{fields, record};
+use crate::convert::record;
 use antiphon_base::error::{Error, Result};
 use antiphon_base::parameter::{Domain, Listed, Parameter, Value};
 use pyo3::IntoPyObjectExt;
@@ -57,20 +57,17 @@ pub fn listed<'py>(py: Python<'py>, listed: &Listed) -> PyResult<Bound<'py, PyAn
     let (least, most) = domain.range().unzip();
     let number = |value: Option<Value>| value.map(|value| to_python(py, value)).transpose();
     let choices: Vec<String> = domain.choices().iter().map(Value::to_string).collect();
-    record(
-        "Parameter",
-        &fields!(py, {
-            key: key,
-            kind: domain.kind(),
-            values: domain.to_string(),
-            unit: domain.unit(),
-            least: number(least)?,
-            most: number(most)?,
-            choices: choices,
-            default: default,
-            meaning: meaning,
-            source: source,
-            json: json,
-        }),
-    )
+    record!(py, "Parameter", {
+        key: key,
+        kind: domain.kind(),
+        values: domain.to_string(),
+        unit: domain.unit(),
+        least: number(least)?,
+        most: number(most)?,
+        choices: choices,
+        default: default,
+        meaning: meaning,
+        source: source,
+        json: json,
+    })
 }

@@ -1,6 +1,6 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, picos, raise, record};
+use crate::convert::{Int, Number, Size, Table, Text, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run;
@@ -174,29 +174,26 @@ pub fn rails<'py>(
         .column("start_ns", spans.iter().map(|(_, span)| nanos(span.start_ps)))?
         .column("finish_ns", spans.iter().map(|(_, span)| nanos(span.finish_ps)))?;
     let orders: Vec<(Vec<u64>, Vec<u64>)> = plan.orders.iter().map(|order| paths(kind, order)).collect();
-    record(
-        "RailsRun",
-        &fields!(py, {
-            topology: &topology.name,
-            npus: topology.npus(),
-            collective: kind.name(),
-            bytes: plan.bytes,
-            scheduler: policy.name(),
-            intra: queue.name(),
-            chunks: plan.orders.len(),
-            endpoint: task.endpoint.spec(),
-            time_ns: nanos(timed.time_ps),
-            jittered_time_ns: jittered.map(nanos),
-            utilization: timed.mean_utilization(topology),
-            utilization_bound: bound,
-            dimensions: table.0,
-            orders: orders,
-            proof: proof,
-            timeline: timeline.0,
-            stages: stages.0,
-            energy: spent,
-        }),
-    )
+    record!(py, "RailsRun", {
+        topology: &topology.name,
+        npus: topology.npus(),
+        collective: kind.name(),
+        bytes: plan.bytes,
+        scheduler: policy.name(),
+        intra: queue.name(),
+        chunks: plan.orders.len(),
+        endpoint: task.endpoint.spec(),
+        time_ns: nanos(timed.time_ps),
+        jittered_time_ns: jittered.map(nanos),
+        utilization: timed.mean_utilization(topology),
+        utilization_bound: bound,
+        dimensions: table.0,
+        orders: orders,
+        proof: proof,
+        timeline: timeline.0,
+        stages: stages.0,
+        energy: spent,
+    })
 }
 
 /// The plan of `rails` as messages: the `Fabric` with every NPU and switch, and a `Schedule` on it. A chunk goes
@@ -285,15 +282,11 @@ pub fn advise_rails<'py>(py: Python<'py>, topology: Text<'_>) -> PyResult<Bound<
         .column("far", advice.pairs.iter().map(|pair| pair.far as u64 + 1))?
         .column("ratio", advice.pairs.iter().map(|pair| pair.ratio))?
         .text("provision", advice.pairs.iter().map(|pair| pair.provision.name().into()))?;
-    record(
-        "RailsAdvice",
-        &fields!(py, {
-            topology: &topology.name,
-            npus: topology.npus(),
-            utilization_bound: advice.utilization_bound,
-            baseline_utilization: advice.baseline_utilization,
-            dimensions: table.0,
-            pairs: pairs.0,
-        }),
-    )
+    record!(py, "RailsAdvice", {
+        ..advice: utilization_bound, baseline_utilization;
+        topology: &topology.name,
+        npus: topology.npus(),
+        dimensions: table.0,
+        pairs: pairs.0,
+    })
 }

@@ -1,6 +1,6 @@
 //! Schedules after a failure.
 
-use crate::convert::{OwnText, fields, nanos, record};
+use crate::convert::{OwnText, nanos, record};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::operations::{SystemLike, generic};
@@ -30,19 +30,16 @@ pub fn replan<'py>(
     let failures: Vec<&str> = fail.iter().map(|failure| failure.0.as_str()).collect();
     let found = run_watched(py, progress, |watch| core_replan(fabric, &system, schedule, &failures, watch))?;
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
-    record(
-        "Replanned",
-        &fields!(py, {
-            fabric: Fabric(found.fabric.into()),
-            schedule: Schedule::from(found.rebuilt.schedule),
-            kept: found.rebuilt.kept,
-            mended: found.rebuilt.mended,
-            share_of_optimum: f64::from(found.certified.share_ppm) / 1e6,
-            certified_ns: nanos(found.certified.least_ps),
-            certified_before_ns: found.certified_before.map(|before| nanos(before.least_ps)),
-            planning_ms: milliseconds(found.rebuilt.planning),
-            lowering_ms: milliseconds(found.rebuilt.lowering),
-            proof_ms: milliseconds(found.proving),
-        }),
-    )
+    record!(py, "Replanned", {
+        fabric: Fabric(found.fabric.into()),
+        schedule: Schedule::from(found.rebuilt.schedule),
+        kept: found.rebuilt.kept,
+        mended: found.rebuilt.mended,
+        share_of_optimum: f64::from(found.certified.share_ppm) / 1e6,
+        certified_ns: nanos(found.certified.least_ps),
+        certified_before_ns: found.certified_before.map(|before| nanos(before.least_ps)),
+        planning_ms: milliseconds(found.rebuilt.planning),
+        lowering_ms: milliseconds(found.rebuilt.lowering),
+        proof_ms: milliseconds(found.proving),
+    })
 }

@@ -1,6 +1,6 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Fit, Table, Text, fields, hash_of, nanos, raise, record};
+use crate::convert::{Fit, Table, Text, hash_of, nanos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_watched};
@@ -190,18 +190,12 @@ impl Schedule {
             .column("copy_height", stats.copy_heights.into_iter().map(i64::from))?;
         let links = Table::new(py).column("bytes", stats.link_bytes.into_iter())?;
         let phases: Vec<(String, u64)> = stats.phases.into_iter().map(|phase| (phase.name, phase.steps)).collect();
-        record(
-            "Stats",
-            &fields!(py, {
-                phases: phases,
-                steps: stats.steps,
-                transfers: stats.transfers,
-                messages: stats.messages,
-                used_links_percent: stats.used_links_percent,
-                lanes: lanes.0,
-                links: links.0,
-            }),
-        )
+        record!(py, "Stats", {
+            ..stats: steps, transfers, messages, used_links_percent;
+            phases: phases,
+            lanes: lanes.0,
+            links: links.0,
+        })
     }
 
     /// Time in ns for which its busiest link is at work on a system: no run is shorter.

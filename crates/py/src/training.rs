@@ -1,6 +1,6 @@
 //! Workloads, compute models and iterations of training.
 
-use crate::convert::{Int, MAX_NANOS, Number, Table, Text, fields, hash_of, nanos, picos, raise, record};
+use crate::convert::{Int, MAX_NANOS, Number, Table, Text, hash_of, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_with_progress};
@@ -432,25 +432,22 @@ impl TrainingPlan {
             network = network.column(&format!("dim{}", number + 1), shares.iter().copied())?;
         }
         let mean = |time: Picos| nanos(time) / f64::from(self.iterations);
-        record(
-            "Iteration",
-            &fields!(py, {
-                count: self.iterations,
-                time_ns: mean(iteration.time_ps),
-                forward_ns: mean(iteration.forward_ps),
-                backward_ns: mean(iteration.backward_ps),
-                aggregation_ns: mean(iteration.aggregation_ps),
-                communication_ns: mean(iteration.communication_ps),
-                exposed_communication_ns: mean(iteration.exposed_ps()),
-                exposed_model_ns: mean(iteration.exposed_model_ps),
-                exposed_data_ns: mean(iteration.exposed_data_ps()),
-                turnaround_ns: mean(iteration.turnaround_ps),
-                bubbles_ns: mean(iteration.bubbles_ps),
-                exchanges: self.exchange_table(py, iteration)?.0,
-                computations: self.computation_table(py, iteration)?.0,
-                network: network.0,
-            }),
-        )
+        record!(py, "Iteration", {
+            count: self.iterations,
+            time_ns: mean(iteration.time_ps),
+            forward_ns: mean(iteration.forward_ps),
+            backward_ns: mean(iteration.backward_ps),
+            aggregation_ns: mean(iteration.aggregation_ps),
+            communication_ns: mean(iteration.communication_ps),
+            exposed_communication_ns: mean(iteration.exposed_ps()),
+            exposed_model_ns: mean(iteration.exposed_model_ps),
+            exposed_data_ns: mean(iteration.exposed_data_ps()),
+            turnaround_ns: mean(iteration.turnaround_ps),
+            bubbles_ns: mean(iteration.bubbles_ps),
+            exchanges: self.exchange_table(py, iteration)?.0,
+            computations: self.computation_table(py, iteration)?.0,
+            network: network.0,
+        })
     }
 }
 

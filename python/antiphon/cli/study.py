@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,12 @@ from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.parallel import cores
 from antiphon.studies.cluster import cluster
+from antiphon.studies.commands import COMMANDS
 from antiphon.studies.grid import Grid
 from antiphon.studies.jobs import refusal_of
 from antiphon.studies.store import Store
 from antiphon.studies.study import Study, part_of, runs_beside, study, values_of
-from antiphon.studies.table import check_suffix, write
+from antiphon.studies.table import REFUSED, check_suffix, write
 from antiphon.studies.workers import Workers
 from antiphon.view.terminal.console import open_console, progress_bar
 from antiphon.view.terminal.study import print_points, print_study
@@ -62,6 +64,7 @@ def study_group() -> None:
 @click.option(
     "--out", metavar="OUT.csv|.parquet", help="Also write the table: a row for each point.", shell_complete=FILE
 )
+@click.option("--columns", metavar="NAME,..|all", help="Of the results in tables.  [default: the main ones]")
 @JOBS
 @click.option("--cluster", "address", metavar="tcp://HOST:PORT", help="Run on the workers of this Dask scheduler.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N parts, for job arrays; its runs in a folder below.")
@@ -72,6 +75,7 @@ def run_command(
     file: Path,
     store: Path | None,
     out: str | None,
+    columns: str | None,
     jobs: int | None,
     address: str | None,
     shard: str | None,
@@ -115,12 +119,16 @@ def run_command(
                 jobs=jobs or count,
                 time_limit_s=time_limit_s,
                 shard=part,
+                columns=columns,
                 progress=told,
             )
         if table is not None and suffix is not None:
             write(found.rows, table, suffix)
             opened.close()  # in its place before anything is printed: the reader may go
-    tell("study", _document(file, grid, found), output, partial(print_study, file, grid, found), found.rows)
+    shown: Sequence[str] = COMMANDS[grid.command].shown
+    if columns is not None:
+        shown = [name for name in found.rows[0] if name not in REFUSED]
+    tell("study", _document(file, grid, found), output, partial(print_study, file, grid, found, shown), found.rows)
     if out is not None:
         note(output, f"Table: {out}")
     note(output, f"Runs are kept in {folder}")

@@ -42,7 +42,7 @@ class Record:
 
 
 class Part(property, Generic[T]):
-    """A property that a part of a record has by this name: ``time_ns = Part(float, "result", "How long it takes.")``."""
+    """A property that a part of a record has by its name: ``time_ns = Part(float, "result", "Until all is over.")``."""
 
     def __init__(self, _kind: Callable[..., T], part: str, meaning: str) -> None:
         self.part = part

@@ -60,14 +60,21 @@ class Command:
     Attributes:
         run: makes the record.
         shown: columns of its results that are shown on a terminal.
+        also: further ones that tables have unless others are chosen.
         more: keys, with their kinds, that ``run`` takes as further arguments.
         system: the platform where none is named.
     """
 
     run: Callable[..., Record]
     shown: tuple[str, ...]
+    also: str
     more: Callable[[], Mapping[str, Any]] = field(default=dict)
     system: str = "generic"
+
+    @property
+    def columns(self) -> list[str]:
+        """The main ones."""
+        return [*self.shown, *self.also.split()]
 
     @property
     def keys(self) -> Mapping[str, Any]:
@@ -413,17 +420,56 @@ def _router_keys() -> dict[str, Any]:
 
 
 COMMANDS = {
-    "simulate": Command(_simulate, ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"), lambda: PROBLEM | MATRIX),
-    "compare": Command(_compare, ("best.algorithm", "best.time_ns", "best.efficiency"), lambda: PROBLEM | MATRIX),
-    "bound": Command(_bound, ("bound.binding", "lower_bound_ns"), lambda: PROBLEM | MATRIX),
-    "train": Command(_train, ("iteration_ns", "exposed_communication_ns", "epoch_ns")),
-    "rails": Command(_rails, ("time_ns", "utilization"), system="ideal"),
+    "simulate": Command(
+        _simulate,
+        ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"),
+        "algorithm ranks verified lower_bound_ns bound.binding algorithm_bandwidth_gb_per_s"
+        " link_utilization_mean link_utilization_max steps energy.total_j",
+        lambda: PROBLEM | MATRIX,
+    ),
+    "compare": Command(
+        _compare,
+        ("best.algorithm", "best.time_ns", "best.efficiency"),
+        "best.verified lower_bound_ns bound.binding best.algorithm_bandwidth_gb_per_s best.bus_bandwidth_gb_per_s"
+        " best.link_utilization_mean best.link_utilization_max best.steps best.energy.total_j",
+        lambda: PROBLEM | MATRIX,
+    ),
+    "bound": Command(
+        _bound,
+        ("bound.binding", "lower_bound_ns"),
+        "bound.volume_ns bound.cut_ns bound.latency_ns bound.strength_ns bound.prices_ns bound.limit.text",
+        lambda: PROBLEM | MATRIX,
+    ),
+    "train": Command(
+        _train,
+        ("iteration_ns", "exposed_communication_ns", "epoch_ns"),
+        "global_batch iterations samples_per_s compute_ns communication_ns overlapped_communication_ns"
+        " exposed_model_ns exposed_data_ns gradient_bytes energy.total_j",
+    ),
+    "rails": Command(
+        _rails,
+        ("time_ns", "utilization"),
+        "utilization_bound jittered_time_ns npus scheduler intra chunks endpoint energy.total_j",
+        system="ideal",
+    ),
     "noc": Command(
-        _noc, ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable"), _router_keys
+        _noc,
+        ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable"),
+        "packet_latency_cycles.half_width packet_latency_cycles.p50 packet_latency_cycles.p99"
+        " network_latency_cycles.mean hops_mean packets cycles unstable_rate energy.total_j",
+        _router_keys,
     ),
     "configure": Command(
-        _configure, ("algorithm", "time_ns", "speedup", "efficiency"), lambda: PROBLEM, system="aries"
+        _configure,
+        ("algorithm", "time_ns", "speedup", "efficiency"),
+        "fabric given_ns lower_bound_ns lower_bound_by simulated ended",
+        lambda: PROBLEM,
+        system="aries",
     ),
-    "tune": Command(_tune, ("best.algorithm", "best.time_ns", "best.efficiency")),
+    "tune": Command(
+        _tune,
+        ("best.algorithm", "best.time_ns", "best.efficiency"),
+        "best.lower_bound_ns best.lower_bound_of best.algorithm_bandwidth_gb_per_s objective best.energy.total_j",
+    ),
 }
 """By name."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from antiphon._core import format_bytes
-from antiphon.studies.commands import COMMANDS
 from antiphon.view.terminal.console import open_console, print_columns
 from antiphon.view.text import digits, format_time
 
@@ -21,11 +20,11 @@ MOST_ROWS = 40
 """Of the table of points."""
 
 
-def print_study(file: Path, grid: Grid, found: Study) -> None:
+def print_study(file: Path, grid: Grid, found: Study, shown: Sequence[str]) -> None:
     """What varies and the main results of the first points; what has none, and why."""
     rows = found.rows
-    main = [name for name in COMMANDS[grid.command].shown if name not in grid.columns]
-    main += [name for name in ENERGIES if any(row.get(name) is not None for row in rows)]
+    main = [name for name in shown if name not in grid.columns]
+    main += [name for name in ENERGIES if name not in main and any(row.get(name) is not None for row in rows)]
     _print_rows(f"{grid.command}: {len(rows):,} points of {file}", rows, grid.columns, main)
     console = open_console()
     stored = len(rows) - found.made
