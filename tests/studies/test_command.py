@@ -75,7 +75,7 @@ def test_columns_are_the_main_ones_or_chosen(commands: Any, grid: Path) -> None:
     varies = ["fabric", "algorithm", "bytes", "refused.reason", "refused.code"]
 
     def columns(*options: str) -> list[str]:
-        return commands.invoke("study", grid, "--format", "csv", *options).stdout.partition("\n")[0].split(",")
+        return next(csv.reader(commands.invoke("study", grid, "--format", "csv", *options).stdout.splitlines()))
 
     main = commands_of_studies.COMMANDS["simulate"].columns
     assert columns() == [*varies, *(name for name in main if name not in ("algorithm", "energy.total_j"))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
@@ -12,21 +11,21 @@ from antiphon._core import System, format_bytes, parse_bytes
 from antiphon.collective.result import ALL_RANKS, Refusal
 from antiphon.errors import AntiphonError
 from antiphon.results import Bound, Energy, Result, Table
-from antiphon.results.record import APART, PLATFORM, Record, says
+from antiphon.results.record import APART, PLATFORM, Record, record, says
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@record
 class Candidate(Record):
     """An algorithm, its options tuned, and its time."""
 
-    algorithm: str
-    time_ns: float
-    excluded_ranks: list[int] = field(metadata=APART)
-    bound_of: str = field(default=ALL_RANKS, metadata=APART)
-    energy: Energy | None = field(default=None, metadata=says("energy_j?=energy.total_j"))
+    algorithm: str = says("its specification.")
+    time_ns: float = says("how long it takes.")
+    excluded_ranks: list[int] = says("ranks that contribute nothing and need no result.", APART)
+    bound_of: str = says("what a bound of it is about, as in ``Schedule.bound_of``.", APART, default=ALL_RANKS)
+    energy: Energy | None = says("what it takes, if that was asked for.", "energy_j?=energy.total_j", default=None)
 
     def place(self, objective: str) -> tuple[float, float]:
         """What decides: the cost, and of equal ones the time."""
@@ -39,24 +38,20 @@ class Candidate(Record):
         return self.energy.total_j if objective == "energy" else self.energy.energy_delay_js
 
 
-@dataclass(frozen=True)
+@record
 class Choice(Record):
-    """The best algorithm for one size.
+    """The best algorithm for one size."""
 
-    Attributes:
-        bytes: full buffer size.
-        ranking: every algorithm with its best options, the best by the objective first.
-        bound: no schedule does faster what the best does; ``best.bound_of`` says among which ranks.
-    """
-
-    bytes: int = field(
-        metadata=says(
-            "bytes algorithm=best.algorithm excluded_ranks=best.excluded_ranks time_ns lower_bound_ns=bound.time_ns"
-            " lower_bound_of=best.bound_of efficiency algorithm_bandwidth_gb_per_s"
-        )
+    bytes: int = says(
+        "full buffer size.",
+        "bytes algorithm=best.algorithm excluded_ranks=best.excluded_ranks time_ns lower_bound_ns=bound.time_ns"
+        " lower_bound_of=best.bound_of efficiency algorithm_bandwidth_gb_per_s",
     )
-    ranking: list[Candidate]
-    bound: Bound = field(metadata=says("energy?=best.energy"))
+    ranking: list[Candidate] = says("every algorithm with its best options, the best by the objective first.")
+    bound: Bound = says(
+        "no schedule does faster what the best does; ``best.bound_of`` says among which ranks.",
+        "energy?=best.energy",
+    )
 
     @property
     def best(self) -> Candidate:
@@ -79,7 +74,7 @@ class Choice(Record):
         return self.bytes / self.time_ns
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Tuning(Result):
     """The best algorithm over a range of sizes.
 
@@ -87,28 +82,23 @@ class Tuning(Result):
     >>> tuning = tune("ring:4", sizes=["1MiB"], algorithms="ring,direct", fidelity="alpha-beta")
     >>> tuning["1MiB"].best.time_ns == min(each.time_ns for each in tuning["1MiB"].ranking)
     True
-
-    Attributes:
-        fabric: its specification or name.
-        collective: what was tuned.
-        system: the platform.
-        fidelity: at which everything was timed.
-        objective: what is least of the best: ``time``, ``energy`` or ``edp``.
-        choices: by size.
-        left_out: sizes for which a time limit left no time, and with them the crossovers.
-        crossovers: (bytes, before, after): from about this size on another algorithm is best.
-        refused: algorithms that were left out for every size, and why.
     """
 
-    fabric: str
-    collective: str
-    system: System = field(metadata=PLATFORM)
-    fidelity: str
-    objective: str
-    choices: list[Choice]
-    left_out: list[int] = field(metadata=says("left_out_bytes=left_out"))
-    crossovers: list[tuple[int, str, str]] = field(metadata=says("crossovers[bytes,from,to] selection"))
-    refused: list[Refusal]
+    fabric: str = says("its specification or name.")
+    collective: str = says("what was tuned.")
+    system: System = says("the platform.", PLATFORM)
+    fidelity: str = says("at which everything was timed.")
+    objective: str = says("what is least of the best: ``time``, ``energy`` or ``edp``.")
+    choices: list[Choice] = says("by size.")
+    left_out: list[int] = says(
+        "sizes for which a time limit left no time, and with them the crossovers.",
+        "left_out_bytes=left_out",
+    )
+    crossovers: list[tuple[int, str, str]] = says(
+        "(bytes, before, after): from about this size on another algorithm is best.",
+        "crossovers[bytes,from,to] selection",
+    )
+    refused: list[Refusal] = says("algorithms that were left out for every size, and why.")
 
     shown = ("bytes", "algorithm", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s")
 

@@ -20,7 +20,7 @@ from antiphon.files import LARGEST_SCHEDULE, parse_json, read_text, trace_to
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Fidelity, Order
 from antiphon.results import Result, SimulationResult, Table
-from antiphon.results.record import APART, PLATFORM, Part, said, says
+from antiphon.results.record import APART, PLATFORM, Part, record, said, says
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,36 +71,26 @@ class Flight:
     name: str = ""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class FlightsRun(Result):
     """Flights that were timed together.
 
     >>> run = simulate_flights("ring:4", [Flight(build(Fabric("ring:4"), "ring", bytes=4096), name="only")])
     >>> run.table()["name"].tolist()
     ['only']
-
-    Attributes:
-        fabric: specification of the fabric.
-        system: the platform.
-        order: who goes first on a link.
-        result: times and traffic of all together; its table ``flights`` has a row for each.
-        flights: what was in flight.
-        groups: ranks that take part in each; None if all do.
-        bounds_ns: the lower bound of each by itself.
     """
 
-    fabric: str
-    system: System = field(metadata=says(f"{PLATFORM['says']} fidelity=result.fidelity"))
-    order: str
-    result: SimulationResult = field(
-        metadata=says(
-            "verified=result.proof.complete time_ns link_utilization_mean=result.link_utilization_mean"
-            " packet_hops=result.packet_hops flit_hops=result.flit_hops"
-        )
+    fabric: str = says("specification of the fabric.")
+    system: System = says("the platform.", f"{PLATFORM} fidelity=result.fidelity")
+    order: str = says("who goes first on a link.")
+    result: SimulationResult = says(
+        "times and traffic of all together; its table ``flights`` has a row for each.",
+        "verified=result.proof.complete time_ns link_utilization_mean=result.link_utilization_mean"
+        " packet_hops=result.packet_hops flit_hops=result.flit_hops",
     )
-    flights: list[Flight] = field(metadata=says("flights=_rows energy?=result.energy"))
-    groups: list[list[int] | None] = field(metadata=APART)
-    bounds_ns: list[float] = field(metadata=APART)
+    flights: list[Flight] = says("what was in flight.", "flights=_rows energy?=result.energy")
+    groups: list[list[int] | None] = says("ranks that take part in each; None if all do.", APART)
+    bounds_ns: list[float] = says("the lower bound of each by itself.", APART)
 
     shown = ("name", "algorithm", "collective", "bytes", "start_ns", "finish_ns", "lower_bound_ns")
     headline = "FlightsRun of {0.result.flights.height:,} on {0.fabric}, {0.order}: {0.time_ns:,.1f} ns"

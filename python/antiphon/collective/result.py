@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from antiphon import plot
 from antiphon._core import System, bus_factor
 from antiphon.errors import AntiphonError
 from antiphon.results import Bound, Energy, Result, SimulationResult, Stats, Table
-from antiphon.results.record import APART, PLATFORM, Part, Record, says
+from antiphon.results.record import APART, PLATFORM, Part, Record, record, says
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +24,7 @@ SHOWN = ("algorithm", "fidelity", "time_ns", "efficiency", "algorithm_bandwidth_
 """Columns of runs that notebooks show."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Run(Result):
     """One proven, bounded and timed schedule.
 
@@ -33,56 +32,41 @@ class Run(Result):
     >>> schedule = antiphon.build("ring:4", "ring", bytes="1MiB")
     >>> antiphon.run("ring:4", schedule).efficiency <= 1
     True
-
-    Attributes:
-        fabric: its specification or name.
-        group: ranks of the whole fabric that take part; None if all do.
-        algorithm: what made the schedule, with options.
-        file: in a comparison, the file that the schedule is from; None if it is from none.
-        collective: what it does.
-        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
-        bytes: full buffer size: with a matrix, the most that a rank sends.
-        matrix_bytes: sum of the matrix; None without.
-        system: the platform.
-        rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
-        slowest_link_gb_per_s: rate at which the slowest link carries flits; None without links.
-        ranks: how many the fabric has.
-        excluded_ranks: ranks that contribute nothing and need no result.
-        bound_of: what the bound is about, as in ``Schedule.bound_of``.
-        result: what the simulation gave.
-        stats: figures of the schedule that need no simulation.
-        bound: that of the ranks that take part, where the schedule has them.
     """
 
-    fabric: str
-    group: list[int] | None
-    algorithm: str
-    file: str | None
-    collective: str
-    root: int | None
-    bytes: int
-    matrix_bytes: int | None
-    system: System = field(metadata=PLATFORM)
-    rounded_rates: list[tuple[float, float]] = field(metadata=says("rounded_rates[rate_gb_per_s,effective_gb_per_s]"))
-    slowest_link_gb_per_s: float | None = field(metadata=says("slowest_link_gb_per_s fidelity"))
-    ranks: int
-    excluded_ranks: list[int]
-    bound_of: str = field(metadata=APART)
-    result: SimulationResult = field(
-        metadata=says(
-            "verified=result.proof.complete known_gaps=result.proof.gaps share_of_optimum=result.proof.share_of_optimum"
-            " reached_share_of_optimum time_ns lower_bound_ns=bound.time_ns lower_bound_of=bound_of efficiency"
-            " algorithm_bandwidth_gb_per_s algorithm_bandwidth_gib_per_s bus_bandwidth_gb_per_s"
-            " link_utilization_mean=result.link_utilization_mean link_utilization_max"
-            " first_chunk_ns=result.first_chunk_ns last_chunk_ns=result.last_chunk_ns"
-        )
+    fabric: str = says("its specification or name.")
+    group: list[int] | None = says("ranks of the whole fabric that take part; None if all do.")
+    algorithm: str = says("what made the schedule, with options.")
+    file: str | None = says("in a comparison, the file that the schedule is from; None if it is from none.")
+    collective: str = says("what it does.")
+    root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
+    bytes: int = says("full buffer size: with a matrix, the most that a rank sends.")
+    matrix_bytes: int | None = says("sum of the matrix; None without.")
+    system: System = says("the platform.", PLATFORM)
+    rounded_rates: list[tuple[float, float]] = says(
+        "GB/s of links, as given and as the system's clock makes of them, where that differs.",
+        "rounded_rates[rate_gb_per_s,effective_gb_per_s]",
     )
-    stats: Stats = field(
-        metadata=says(
-            "steps=stats.steps packet_hops=result.packet_hops flit_hops=result.flit_hops events=result.events"
-        )
+    slowest_link_gb_per_s: float | None = says(
+        "rate at which the slowest link carries flits; None without links.",
+        "slowest_link_gb_per_s fidelity",
     )
-    bound: Bound = field(metadata=says("bound energy?"))
+    ranks: int = says("how many the fabric has.")
+    excluded_ranks: list[int] = says("ranks that contribute nothing and need no result.")
+    bound_of: str = says("what the bound is about, as in ``Schedule.bound_of``.", APART)
+    result: SimulationResult = says(
+        "what the simulation gave.",
+        "verified=result.proof.complete known_gaps=result.proof.gaps share_of_optimum=result.proof.share_of_optimum"
+        " reached_share_of_optimum time_ns lower_bound_ns=bound.time_ns lower_bound_of=bound_of efficiency"
+        " algorithm_bandwidth_gb_per_s algorithm_bandwidth_gib_per_s bus_bandwidth_gb_per_s"
+        " link_utilization_mean=result.link_utilization_mean link_utilization_max"
+        " first_chunk_ns=result.first_chunk_ns last_chunk_ns=result.last_chunk_ns",
+    )
+    stats: Stats = says(
+        "figures of the schedule that need no simulation.",
+        "steps=stats.steps packet_hops=result.packet_hops flit_hops=result.flit_hops events=result.events",
+    )
+    bound: Bound = says("that of the ranks that take part, where the schedule has them.", "bound energy?")
 
     shown = SHOWN
     row = "runs"
@@ -171,47 +155,36 @@ class Run(Result):
         return f"{how}: links of {rates}{more}; --set clock_ns=0 sends it in any time."
 
 
-@dataclass(frozen=True)
+@record
 class Estimate(Record):
     """An algorithm that a comparison did not time, since its busiest link alone is far behind the best.
 
     >>> import antiphon
     >>> antiphon.compare("mesh:8x8", bytes="16MiB").estimates[0].algorithm
     'direct'
-
-    Attributes:
-        algorithm: its specification.
-        least_time_ns: for so long its busiest link is at work: its time is longer.
-        most_efficiency: share of the lower bound that it reaches at most; None if the bound is 0.
     """
 
-    algorithm: str
-    least_time_ns: float
-    most_efficiency: float | None
+    algorithm: str = says("its specification.")
+    least_time_ns: float = says("for so long its busiest link is at work: its time is longer.")
+    most_efficiency: float | None = says("share of the lower bound that it reaches at most; None if the bound is 0.")
 
 
-@dataclass(frozen=True)
+@record
 class Refusal(Record):
     """An algorithm that was left out of a comparison, or of one fidelity of it, and why.
 
     >>> import antiphon
     >>> antiphon.compare("ring:4", bytes="1MiB", algorithms="tto,ring").refused[0].code
     'not-applicable'
-
-    Attributes:
-        algorithm: its specification.
-        reason: in one line.
-        code: of the error: ``not-applicable``, ``not-proven``, ``stalled``, ``too-large`` or ``time-limit``.
-        fidelity: the one it was left out of; None: all.
     """
 
-    algorithm: str
-    reason: str
-    code: str
-    fidelity: str | None = None
+    algorithm: str = says("its specification.")
+    reason: str = says("in one line.")
+    code: str = says("of the error: ``not-applicable``, ``not-proven``, ``stalled``, ``too-large`` or ``time-limit``.")
+    fidelity: str | None = says("the one it was left out of; None: all.", default=None)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Comparison(Result):
     """Runs by time, best first, and the algorithms that were left out.
 
@@ -222,35 +195,28 @@ class Comparison(Result):
 
     Runs that leave ranks out, or place them elsewhere, do not do the same: they come after all others, and after
     them incomplete ones.
-
-    Attributes:
-        fabric: its specification or name.
-        group: ranks of the whole fabric that take part; None if all do.
-        collective: what was compared.
-        bytes: full buffer size: with a matrix, the most that a rank sends.
-        system: the platform.
-        matrix_bytes: sum of the matrix; None without.
-        fidelities: cheapest first.
-        bound: lower bound of all ranks.
-        ladder: the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.
-        estimates: algorithms that were not timed, since an estimate puts them far behind the best.
-        seconds: how long it took to build, prove and time each of ``ladder`` here, at all fidelities; comparisons are
-            equal whatever it is.
-        refused: algorithms that were left out, and why.
     """
 
-    fabric: str
-    group: list[int] | None
-    collective: str
-    bytes: int
-    matrix_bytes: int | None
-    system: System = field(metadata=PLATFORM)
-    fidelities: list[str] = field(metadata=says("fidelity fidelities"))
-    bound: Bound = field(metadata=says("lower_bound_ns=bound.time_ns bound"))
-    ladder: list[list[Run]] = field(metadata=says("runs"))
-    estimates: list[Estimate]
-    seconds: list[float] = field(compare=False, metadata=says("seconds[algorithm,seconds]=_seconds"))
-    refused: list[Refusal]
+    fabric: str = says("its specification or name.")
+    group: list[int] | None = says("ranks of the whole fabric that take part; None if all do.")
+    collective: str = says("what was compared.")
+    bytes: int = says("full buffer size: with a matrix, the most that a rank sends.")
+    matrix_bytes: int | None = says("sum of the matrix; None without.")
+    system: System = says("the platform.", PLATFORM)
+    fidelities: list[str] = says("cheapest first.", "fidelity fidelities")
+    bound: Bound = says("lower bound of all ranks.", "lower_bound_ns=bound.time_ns bound")
+    ladder: list[list[Run]] = says(
+        "the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.",
+        "runs",
+    )
+    estimates: list[Estimate] = says("algorithms that were not timed, since an estimate puts them far behind the best.")
+    seconds: list[float] = says(
+        "how long it took to build, prove and time each of ``ladder`` here, at all fidelities; comparisons are"
+        " equal whatever it is.",
+        "seconds[algorithm,seconds]=_seconds",
+        compare=False,
+    )
+    refused: list[Refusal] = says("algorithms that were left out, and why.")
 
     shown = SHOWN
 

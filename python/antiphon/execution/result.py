@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from antiphon._core import bus_factor
 from antiphon.results import Result, Table
+from antiphon.results.record import record, says
 
 if TYPE_CHECKING:
     from antiphon._core import Fabric, Schedule
     from antiphon.execution.measure import Measured, Plan, Timing
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Measurement(Result):
     """A collective, run on real data at one size or several.
 
@@ -22,32 +22,22 @@ class Measurement(Result):
     >>> found = antiphon.measure("mesh:2x2", "ring", sizes="4KiB", transport="threads")
     >>> found.runs["bytes"].tolist(), found.correct
     ([4096], True)
-
-    Attributes:
-        fabric: its specification or name.
-        algorithm: what made the schedules, with options.
-        collective: what they do.
-        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
-        ranks: processes or threads' buffers.
-        element: type of the numbers.
-        transport: what carried the messages.
-        warmup: runs before the timed ones.
-        iterations: timed runs.
-        runs: a row for each size: ``bytes`` of the full buffer and ``elements`` in it; ``correct``, ``wrong`` elements,
-            ``time_ns``, ``algorithm_bandwidth_gb_per_s`` and ``bus_bandwidth_gb_per_s`` out of place, and the same four
-            ``in_place.``; ``predicted_ns`` by a calibration, else NaN.
     """
 
-    fabric: str
-    algorithm: str
-    collective: str
-    root: int | None
-    ranks: int
-    element: str
-    transport: str
-    warmup: int
-    iterations: int
-    runs: Table
+    fabric: str = says("its specification or name.")
+    algorithm: str = says("what made the schedules, with options.")
+    collective: str = says("what they do.")
+    root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
+    ranks: int = says("processes or threads' buffers.")
+    element: str = says("type of the numbers.")
+    transport: str = says("what carried the messages.")
+    warmup: int = says("runs before the timed ones.")
+    iterations: int = says("timed runs.")
+    runs: Table = says(
+        "a row for each size: ``bytes`` of the full buffer and ``elements`` in it; ``correct``, ``wrong`` elements,"
+        " ``time_ns``, ``algorithm_bandwidth_gb_per_s`` and ``bus_bandwidth_gb_per_s`` out of place, and the same"
+        " four ``in_place.``; ``predicted_ns`` by a calibration, else NaN."
+    )
 
     @classmethod
     def of(
@@ -108,34 +98,26 @@ def _figures(schedule: Schedule, timing: Timing) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Emulated(Result):
     """Collectives on an emulated fabric, measured beside predicted.
 
     >>> found = antiphon.emulate("mesh:2x2", "ring", bytes="1MiB", link_rate="20mbit")  # doctest: +SKIP
     >>> found.runs["measured_ns"] / found.runs["predicted_ns"]  # doctest: +SKIP
     array([1.01])
-
-    Attributes:
-        fabric: its specification or name.
-        collective: what they do.
-        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
-        link_rate_bit_per_s: of every link, each way, with all headers.
-        slowest_link: least share of its rate that a link had under full load.
-        fastest_link: the largest.
-        repeat: runs of each.
-        runs: a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median,
-            ``predicted_ns``, ``least_ns`` and ``most_ns`` of the runs.
     """
 
-    fabric: str
-    collective: str
-    root: int | None
-    link_rate_bit_per_s: int
-    slowest_link: float
-    fastest_link: float
-    repeat: int
-    runs: Table
+    fabric: str = says("its specification or name.")
+    collective: str = says("what they do.")
+    root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
+    link_rate_bit_per_s: int = says("of every link, each way, with all headers.")
+    slowest_link: float = says("least share of its rate that a link had under full load.")
+    fastest_link: float = says("the largest.")
+    repeat: int = says("runs of each.")
+    runs: Table = says(
+        "a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median,"
+        " ``predicted_ns``, ``least_ns`` and ``most_ns`` of the runs."
+    )
 
     @classmethod
     def of(

@@ -16,19 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class ByValue:
-    """Equality over the fields of a dataclass, tables among them."""
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        names = [field.name for field in fields(self) if field.compare]  # type: ignore[arg-type]
-        return all(getattr(self, name) == getattr(other, name) for name in names)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Result(ByValue, Record):
+class Result(Record):
     """A result: what it says is in fields and properties, and all that has rows in ``tables``.
 
     >>> import antiphon

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.errors import AntiphonError
 from antiphon.results.base import Result
-from antiphon.results.record import APART, says
+from antiphon.results.record import APART, record, says
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ PARTS = ("links", "routers", "interfaces", "reductions", "memory")
 """The dynamic parts of an energy, in the order of tables."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Energy(Result):
     """Energy and power of a run (docs/energy.md). Parts are whole attojoules (1e-18 J), so that they sum exactly.
 
@@ -29,38 +29,37 @@ class Energy(Result):
     True
     >>> energy.lower_bound_j <= energy.total_j
     True
-
-    Attributes:
-        links_aj: on links.
-        routers_aj: in routers.
-        interfaces_aj: in network interfaces.
-        reductions_aj: adding.
-        memory_aj: reading and writing memory and engines' SRAM; endpoints other than ``npu`` and ``ace`` have none.
-        static_aj: static power over the time of the run.
-        time_ns: how long it took.
-        peak_power_w: mean power of the window in which it is largest, one of at most 512; for runs that are not timed
-            message by message, as docs/energy.md says.
-        lower_bound_aj: no schedule that does the same takes less; None where that is not known.
-        unknown: parameters of the system that are not known; they count as nothing.
-        system: whose energies counted.
-        links: row ``i`` is link ``i`` of the fabric: ``energy_j``; empty where links are not told apart.
-        power: over time in equal windows, ``start_ns`` and ``power_w``, in training over all iterations; empty where it
-            is not known.
     """
 
-    links_aj: int = field(metadata=says("total_j dynamic_j static_j links_j=parts_j.links"))
-    routers_aj: int = field(metadata=says("routers_j=parts_j.routers"))
-    interfaces_aj: int = field(metadata=says("interfaces_j=parts_j.interfaces"))
-    reductions_aj: int = field(metadata=says("reductions_j=parts_j.reductions"))
-    memory_aj: int = field(metadata=says("memory_j=parts_j.memory"))
-    static_aj: int = field(metadata=APART)
-    time_ns: float = field(metadata=says("average_power_w"))
-    peak_power_w: float
-    lower_bound_aj: int | None = field(metadata=says("energy_delay_js lower_bound_j"))
-    unknown: list[str]
-    system: str
-    links: Table = field(metadata=APART)
-    power: Table = field(metadata=APART)
+    links_aj: int = says("on links.", "total_j dynamic_j static_j links_j=parts_j.links")
+    routers_aj: int = says("in routers.", "routers_j=parts_j.routers")
+    interfaces_aj: int = says("in network interfaces.", "interfaces_j=parts_j.interfaces")
+    reductions_aj: int = says("adding.", "reductions_j=parts_j.reductions")
+    memory_aj: int = says(
+        "reading and writing memory and engines' SRAM; endpoints other than ``npu`` and ``ace`` have none.",
+        "memory_j=parts_j.memory",
+    )
+    static_aj: int = says("static power over the time of the run.", APART)
+    time_ns: float = says("how long it took.", "average_power_w")
+    peak_power_w: float = says(
+        "mean power of the window in which it is largest, one of at most 512; for runs that are not timed message"
+        " by message, as docs/energy.md says."
+    )
+    lower_bound_aj: int | None = says(
+        "no schedule that does the same takes less; None where that is not known.",
+        "energy_delay_js lower_bound_j",
+    )
+    unknown: list[str] = says("parameters of the system that are not known; they count as nothing.")
+    system: str = says("whose energies counted.")
+    links: Table = says(
+        "row ``i`` is link ``i`` of the fabric: ``energy_j``; empty where links are not told apart.",
+        APART,
+    )
+    power: Table = says(
+        "over time in equal windows, ``start_ns`` and ``power_w``, in training over all iterations; empty where it"
+        " is not known.",
+        APART,
+    )
 
     def __repr__(self) -> str:
         during = f" in {self.time_ns:,.1f} ns, {self.average_power_w:.4g} W" if self.time_ns else ", dynamic"
@@ -135,23 +134,20 @@ class Energy(Result):
         return plot.lines("power", {"all": points}, "time", "W")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Area(Result):
     """Area of a fabric's routers and its ranks' engines, from published constants scaled with counts (docs/energy.md).
 
     >>> import antiphon
     >>> round(antiphon.area("mesh:8x8").total_mm2, 3)
     8.333
-
-    Attributes:
-        ports: of a router, with that of its rank; all have as many as the largest.
-        total_mm2: all parts, in square millimetres.
-        parts: ``part``, ``count``, ``area_um2`` of one in square micrometres, ``power_mw`` of one (NaN where it is not
-            published), ``source``.
     """
 
-    ports: int
-    total_mm2: float
-    parts: Table
+    ports: int = says("of a router, with that of its rank; all have as many as the largest.")
+    total_mm2: float = says("all parts, in square millimetres.")
+    parts: Table = says(
+        "``part``, ``count``, ``area_um2`` of one in square micrometres, ``power_mw`` of one (NaN where it is not"
+        " published), ``source``."
+    )
 
     headline = "Area: {0.total_mm2:.3f} mm2"

@@ -3,42 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from functools import cache
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from antiphon.flat import nested
 from antiphon.results.table import Table
 
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:  # not in Python 3.10
+
+    def dataclass_transform(**_):
+        return lambda decorator: decorator
+
+
 T = TypeVar("T")
 WORD = re.compile(r"([\w.]+)(\?)?(?:\[(.+)\])?(?:=(.+))?")
 
 
-def says(words: str) -> Mapping[str, str]:
-    """Metadata of a field: what JSON has in its place, where that is not the field by its name.
-
-    Words, with a space between: ``key`` is the field, property or method of this name; ``key=path.to.it`` another;
-    ``key?`` is left out where that is None; ``key[a,b]`` are pairs, as objects with these keys; ``a.b`` is in an object
-    ``a``. Without words JSON leaves the field out.
-    """
-    return {"says": words}
-
-
-APART = says("")
-"""Of a field that JSON leaves out."""
-ASKED = says("energy?")
+APART = ""
+"""What JSON has of a field that it leaves out."""
+ASKED = "energy?"
 """Of what is there if it was asked for."""
-PLATFORM = says("system=system.name endpoint=system.endpoint")
+PLATFORM = "system=system.name endpoint=system.endpoint"
 """Of a system, of which a record says the name."""
 
 
+def says(meaning: str, json: str | None = None, **options: Any) -> Any:
+    """A field of a record: its meaning, for people, and what JSON has in its place, where that is not the field by its
+    name; further arguments are those of ``dataclasses.field``.
+
+    JSON is words with a space between: ``key`` is the field, property or method of this name; ``key=path.to.it``
+    another; ``key?`` is left out where that is None; ``key[a,b]`` are pairs, as objects with these keys; ``a.b`` is in
+    an object ``a``. Without words JSON leaves the field out.
+    """
+    return field(metadata={"meaning": meaning} | ({} if json is None else {"json": json}), **options)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(says,))
+def record(kind: type[T]) -> type[T]:
+    """A class as a frozen dataclass, whose docstring ends with the meanings of its fields."""
+    made = dataclass(frozen=True, repr="headline" not in dir(kind))(kind)
+    told = [f"{each.name}: {each.metadata['meaning']}" for each in fields(cast(Any, made)) if each.metadata]
+    if told and made.__doc__:
+        wrapped = (fill(line, 116, initial_indent=" " * 8, subsequent_indent=" " * 12) for line in told)
+        made.__doc__ = "\n".join([made.__doc__.rstrip() + "\n", "    Attributes:", *wrapped, "    "])
+    return made
+
+
 class Record:
-    """A dataclass whose fields say what JSON has of it."""
+    """What has fields that say what JSON has of it."""
 
     def to_dict(self) -> dict[str, Any]:
         """As documented in docs/json.md, without tables that are given apart."""
-        return said(self, " ".join(each.metadata.get("says", each.name) for each in fields(cast(Any, self))))
+        return said(self, " ".join(each.metadata.get("json", each.name) for each in fields(cast(Any, self))))
 
 
 class Part(property, Generic[T]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, get_args
@@ -19,7 +18,7 @@ from antiphon.files import read_text
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Fidelity, Order
 from antiphon.results import Result, Table
-from antiphon.results.record import APART, PLATFORM, says
+from antiphon.results.record import APART, PLATFORM, record, says
 from antiphon.training.networks import collectives_of
 from antiphon.training.profiles import converted, profiles_of
 from antiphon.training.traces import prefix_of, trace_files
@@ -35,7 +34,7 @@ MOST_DRAWN = 64
 """Ranks of a chart."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Replay(Result):
     """Execution traces on one fabric.
 
@@ -47,45 +46,38 @@ class Replay(Result):
     >>> replayed.ranks.height, replayed.exchanges["kind"].tolist()
     (4, ['all-reduce'])
 
-    Attributes:
-        trace: prefix of the files.
-        fabric: specification of the fabric.
-        algorithm: the algorithm of its collectives.
-        exchange: the algorithm of those that ``algorithm`` does not do.
-        system: the platform.
-        fidelity: at which exchanges were simulated.
-        compute: the compute model of nodes that say their operations only; None if there is none.
-        order: which exchange goes first where several are under way.
-        nodes: of all ranks.
-        untimed_nodes: those of them that compute for a time that the trace does not say: they take none.
-        time_ns: when the last rank was done.
-        exchanges: per exchange ``name``, ``kind`` (a collective, ``message`` or ``barrier``), ``bytes`` of the full
-            buffer, ``group``, ``ranks`` (how many take part), ``ready_ns`` (the first of them was ready), ``start_ns``
-            (all, or the sender, were) and ``finish_ns``.
-        ranks: per rank ``compute_ns``, in which a stream of its accelerator computes; ``exposed_communication_ns``, in
-            which none does and an exchange that it is ready for is not over; ``other_ns``, in which only its host or
-            memory works; ``idle_ns``, in which it waits for other ranks or is done; ``finish_ns``, when it is done.
-
     Its table ``replays`` is one row, what ``to_dict`` has.
     """
 
-    trace: str
-    fabric: str
-    algorithm: str
-    exchange: str
-    system: System = field(metadata=PLATFORM)
-    fidelity: str
-    compute: str | None
-    order: str = field(metadata=says("order ranks=ranks.height"))
-    nodes: int
-    untimed_nodes: int = field(metadata=says("untimed_nodes exchanges=exchanges.height"))
-    time_ns: float = field(
-        metadata=says(
-            "time_ns compute_ns communication_ns exposed_communication_ns exposed_communication_max_ns idle_ns"
-        )
+    trace: str = says("prefix of the files.")
+    fabric: str = says("specification of the fabric.")
+    algorithm: str = says("the algorithm of its collectives.")
+    exchange: str = says("the algorithm of those that ``algorithm`` does not do.")
+    system: System = says("the platform.", PLATFORM)
+    fidelity: str = says("at which exchanges were simulated.")
+    compute: str | None = says("the compute model of nodes that say their operations only; None if there is none.")
+    order: str = says("which exchange goes first where several are under way.", "order ranks=ranks.height")
+    nodes: int = says("of all ranks.")
+    untimed_nodes: int = says(
+        "those of them that compute for a time that the trace does not say: they take none.",
+        "untimed_nodes exchanges=exchanges.height",
     )
-    exchanges: Table = field(metadata=APART)
-    ranks: Table = field(metadata=APART)
+    time_ns: float = says(
+        "when the last rank was done.",
+        "time_ns compute_ns communication_ns exposed_communication_ns exposed_communication_max_ns idle_ns",
+    )
+    exchanges: Table = says(
+        "per exchange ``name``, ``kind`` (a collective, ``message`` or ``barrier``), ``bytes`` of the full buffer,"
+        " ``group``, ``ranks`` (how many take part), ``ready_ns`` (the first of them was ready), ``start_ns`` (all,"
+        " or the sender, were) and ``finish_ns``.",
+        APART,
+    )
+    ranks: Table = says(
+        "per rank ``compute_ns``, in which a stream of its accelerator computes; ``exposed_communication_ns``, in"
+        " which none does and an exchange that it is ready for is not over; ``other_ns``, in which only its host or"
+        " memory works; ``idle_ns``, in which it waits for other ranks or is done; ``finish_ns``, when it is done.",
+        APART,
+    )
 
     shown = ("trace", "fabric", "algorithm", "time_ns", "compute_ns", "exposed_communication_ns")
     row = "replays"

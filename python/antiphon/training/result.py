@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from antiphon._core import System
 from antiphon.results import Energy, Iteration, Result, Table
-from antiphon.results.record import APART, ASKED, PLATFORM, Part, said, says
+from antiphon.results.record import APART, ASKED, PLATFORM, Part, record, said, says
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Training(Result):
     """One model trained on one fabric with one algorithm.
 
@@ -22,65 +21,48 @@ class Training(Result):
     >>> training = antiphon.train("alexnet", "ring:4", "ring", batch=32)
     >>> training.global_batch, training.layers.height
     (128, 5)
-
-    Attributes:
-        model: name of the workload.
-        fabric: specification of the fabric or rails.
-        group: ranks of the whole fabric that take part; None if all do.
-        algorithm: the algorithm of its collectives.
-        system: the platform.
-        fidelity: at which the collectives were simulated.
-        compute: the compute model, with all its parameters.
-        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
-        bucket: whose gradients are reduced together: ``table``, ``layer`` or a size.
-        blocking: whether weight gradients wait for the exchange of the layer's input gradient.
-        in_flight: ``serial``: exchanges run one after the other; ``shared``: they share the links.
-        order: which exchange goes first where several are under way.
-        contention: when computation lacks what the endpoint takes: ``dynamic`` or ``static``.
-        memory_bound: share of measured times that memory bandwidth decides; None if not given.
-        batch: samples on each rank that trains, in one iteration.
-        dataset: samples of an epoch.
-        ranks: ranks of the fabric.
-        excluded_ranks: ranks that do not train.
-        model_parallel: ranks that every layer is divided over.
-        gradient_bytes: all gradients that are reduced in an iteration.
-        iteration: the times of one iteration.
-        iterations: of one epoch: ``ceil(dataset / (batch * training ranks))`` (TTO paper, Eq. 1).
-        layers: per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``,
-            ``weight_gradient_ns`` and ``gradient_bytes``.
-        energy: what the exchanges of an iteration take, with static power, if it was asked for.
     """
 
-    model: str
-    fabric: str
-    group: list[int] | None
-    algorithm: str
-    system: System = field(metadata=PLATFORM)
-    fidelity: str
-    compute: str
-    overlap: str
-    bucket: str
-    blocking: bool
-    in_flight: str
-    order: str = field(metadata=says("order unroll=iteration.count"))
-    contention: str
-    memory_bound: float | None
-    batch: int = field(metadata=says("batch global_batch"))
-    dataset: int
-    ranks: int
-    excluded_ranks: list[int]
-    model_parallel: int
-    gradient_bytes: int
-    iteration: Iteration = field(
-        metadata=says(
-            "iteration_ns forward_ns=iteration.forward_ns backward_ns=iteration.backward_ns"
-            " aggregation_ns=iteration.aggregation_ns compute_ns communication_ns exposed_communication_ns"
-            " exposed_model_ns exposed_data_ns turnaround_ns bubbles_ns overlapped_communication_ns"
-        )
+    model: str = says("name of the workload.")
+    fabric: str = says("specification of the fabric or rails.")
+    group: list[int] | None = says("ranks of the whole fabric that take part; None if all do.")
+    algorithm: str = says("the algorithm of its collectives.")
+    system: System = says("the platform.", PLATFORM)
+    fidelity: str = says("at which the collectives were simulated.")
+    compute: str = says("the compute model, with all its parameters.")
+    overlap: str = says("``none``, ``layerwise``, ``ccube`` or ``both``.")
+    bucket: str = says("whose gradients are reduced together: ``table``, ``layer`` or a size.")
+    blocking: bool = says("whether weight gradients wait for the exchange of the layer's input gradient.")
+    in_flight: str = says("``serial``: exchanges run one after the other; ``shared``: they share the links.")
+    order: str = says("which exchange goes first where several are under way.", "order unroll=iteration.count")
+    contention: str = says("when computation lacks what the endpoint takes: ``dynamic`` or ``static``.")
+    memory_bound: float | None = says("share of measured times that memory bandwidth decides; None if not given.")
+    batch: int = says("samples on each rank that trains, in one iteration.", "batch global_batch")
+    dataset: int = says("samples of an epoch.")
+    ranks: int = says("ranks of the fabric.")
+    excluded_ranks: list[int] = says("ranks that do not train.")
+    model_parallel: int = says("ranks that every layer is divided over.")
+    gradient_bytes: int = says("all gradients that are reduced in an iteration.")
+    iteration: Iteration = says(
+        "the times of one iteration.",
+        "iteration_ns forward_ns=iteration.forward_ns backward_ns=iteration.backward_ns"
+        " aggregation_ns=iteration.aggregation_ns compute_ns communication_ns exposed_communication_ns"
+        " exposed_model_ns exposed_data_ns turnaround_ns bubbles_ns overlapped_communication_ns",
     )
-    iterations: int = field(metadata=says("iterations epoch_ns samples_per_s against=_against"))
-    layers: Table = field(metadata=APART)
-    energy: Energy | None = field(default=None, metadata=ASKED)
+    iterations: int = says(
+        "of one epoch: ``ceil(dataset / (batch * training ranks))`` (TTO paper, Eq. 1).",
+        "iterations epoch_ns samples_per_s against=_against",
+    )
+    layers: Table = says(
+        "per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``, ``weight_gradient_ns`` and"
+        " ``gradient_bytes``.",
+        APART,
+    )
+    energy: Energy | None = says(
+        "what the exchanges of an iteration take, with static power, if it was asked for.",
+        ASKED,
+        default=None,
+    )
 
     shown = ("model", "fabric", "algorithm", "iteration_ns", "compute_ns", "exposed_communication_ns", "epoch_ns")
     row = "trainings"
