@@ -32,6 +32,22 @@ def flat(record: Mapping[str, Any], head: str = "") -> Row:
     return row
 
 
+def nested(row: Row) -> Row:
+    """A row with ``object.key`` as an object again.
+
+    >>> nested({"time_ns": 5, "bound.cut_ns": 4})
+    {'time_ns': 5, 'bound': {'cut_ns': 4}}
+    """
+    record: Row = {}
+    for name, value in row.items():
+        head, dot, key = name.partition(".")
+        if dot:
+            record.setdefault(head, {})[key] = value
+        else:
+            record[name] = value
+    return record
+
+
 def write_csv(rows: Iterable[Row], file: TextIO) -> None:
     """Writes rows with a header of all their keys; no value is an empty cell."""
     rows = list(rows)

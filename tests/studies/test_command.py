@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +63,36 @@ def test_tables_have_what_varies_first(commands: Any, grid: Path) -> None:
     assert "Table: grid.csv" in printed
     with open("grid.csv") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0])[:6] == ["fabric", "algorithm", "bytes", "refused.reason", "refused.code", "group"]
+    assert list(rows[0])[:6] == ["fabric", "algorithm", "bytes", "refused.reason", "refused.code", "time_ns"]
     assert [row["refused.code"] for row in rows].count("not-applicable") == 2
     assert rows[0]["verified"] == "true"
     assert rows[6]["time_ns"] == ""
     assert commands.invoke("study", grid, "--format", "csv").stdout == Path("grid.csv").read_text()
     assert "| mesh:3x3 | ring | 64KiB |" in commands.invoke("study", grid, "--format", "markdown").stdout
+
+
+def test_columns_are_the_main_ones_or_chosen(commands: Any, grid: Path) -> None:
+    varies = ["fabric", "algorithm", "bytes", "refused.reason", "refused.code"]
+
+    def columns(*options: str) -> list[str]:
+        return next(csv.reader(commands.invoke("study", grid, "--format", "csv", *options).stdout.splitlines()))
+
+    main = commands_of_studies.COMMANDS["simulate"].columns
+    assert columns() == [*varies, *(name for name in main if name not in ("algorithm", "energy.total_j"))]
+    assert len(columns("--columns", "all")) > 40
+    chosen = ("--columns", "bound.cut_ns, time_ns")
+    assert columns(*chosen) == [*varies, "bound.cut_ns", "time_ns"]
+    header = commands.invoke("study", grid, *chosen).stdout.splitlines()[2]
+    assert re.findall(r"[a-z_.]+", header) == [*varies[:3], "bound.cut_ns", "time_ns"]
+    message = "columns: no column 'tim_ns'; did you mean 'time_ns'?"
+    assert message in commands.refused("study", grid, "--columns", "tim_ns")
+    found = antiphon.study(grid, columns=["steps"])
+    assert list(found[0]) == [*varies, "steps"]
+    assert list(replace(found, columns=None)[0]) == columns("--columns", "all")
+    with pytest.raises(antiphon.AntiphonError, match=r"no column 'step'; did you mean 'steps'\?"):
+        antiphon.study(grid, columns="step")[0]
+    with pytest.raises(TypeError, match="columns"):
+        antiphon.study(grid, columns=[1])  # type: ignore[list-item]
 
 
 def test_parquet(commands: Any, grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,14 +203,16 @@ def test_time_limits_have_units(commands: Any, grid: Path) -> None:
         {"command": "train", "axes": {"model": ["alexnet"], "fabric": ["ring:4"], "algorithm": ["ring"], "batch": [4]}},
         {"command": "train", "fixed": {"model": "alexnet", "fabric": "rails:2D-SW_SW", "algorithm": "themis"}},
         {"command": "rails", "axes": {"topology": ["2D-SW_SW"], "scheduler": ["themis"]}},
+        {"command": "configure", "fixed": {"fabric": "aries:4x4", "algorithms": "ring", "bytes": "64KiB"}},
     ],
     ids=lambda description: description["command"],
 )
 def test_every_command_can_be_studied(description: dict[str, Any]) -> None:
-    found = antiphon.study(description)
-    assert not found.refused
     command = commands_of_studies.COMMANDS[description["command"]]
-    assert set(command.shown) <= set(found[0])
+    energy = {"energy": True} if "energy" in command.keys else {}
+    found = antiphon.study(description | {"fixed": description.get("fixed", {}) | energy})
+    assert not found.refused
+    assert set(command.columns) - set(found[0]) <= {"unstable_rate"}
     json.dumps(found.records)
 
 
@@ -225,6 +253,6 @@ def test_values_that_do_not_fit_together_are_records(command: str, values: dict[
 
 def test_a_group_is_a_key() -> None:
     fixed = {"fabric": "mesh:3x3", "algorithm": "ring", "bytes": "64KiB", "set": {"link_rate": "50GB/s"}}
-    found = antiphon.study({"command": "simulate", "fixed": fixed, "axes": {"group": ["0-2", "0-5"]}})
+    found = antiphon.study({"command": "simulate", "fixed": fixed, "axes": {"group": ["0-2", "0-5"]}}, columns="all")
     assert [row["ranks"] for row in found] == [3, 6]
     assert {row["system"] for row in found} == {"generic, link_rate=50GB/s"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from antiphon._core import format_bytes
 from antiphon.calibration.sampling import Lane
 from antiphon.errors import AntiphonError
+from antiphon.results.record import Record, record, says
 
 DEVICES = ("cpu", "cuda")
 COMMUNICATION = ("read", "write", "copy", "reduce")
@@ -31,37 +31,25 @@ USABLE = 0.8
 """Share of the free memory that may be taken."""
 
 
-@dataclass(frozen=True)
-class Machine:
+@record
+class Machine(Record):
     """What was measured on.
 
     >>> import antiphon
     >>> antiphon.calibrate(seconds=0.05, size="256KiB", gemm=32).machine.device
     'cpu'
-
-    Attributes:
-        device: ``cpu`` or ``cuda``.
-        name: of the processor or GPU.
-        cores: cores of the CPU that this process may use, or SMs of the GPU.
-        cache_bytes: all last-level caches together; None if unknown.
-        clock_ghz: of the GPU's SMs, measured; None for a CPU.
-        gemm_cores: cores that the GEMM by itself keeps busy, by its processor time; None for a GPU.
-        platform: operating system.
-        python: its version.
-        library: what does the GEMM, and its version.
-        numpy: its version.
     """
 
-    device: str
-    name: str
-    cores: int
-    cache_bytes: int | None
-    clock_ghz: float | None
-    gemm_cores: float | None
-    platform: str
-    python: str
-    library: str
-    numpy: str
+    device: str = says("``cpu`` or ``cuda``.")
+    name: str = says("of the processor or GPU.")
+    cores: int = says("cores of the CPU that this process may use, or SMs of the GPU.")
+    cache_bytes: int | None = says("all last-level caches together; None if unknown.")
+    clock_ghz: float | None = says("of the GPU's SMs, measured; None for a CPU.")
+    gemm_cores: float | None = says("cores that the GEMM by itself keeps busy, by its processor time; None for a GPU.")
+    platform: str = says("operating system.")
+    python: str = says("its version.")
+    library: str = says("what does the GEMM, and its version.")
+    numpy: str = says("its version.")
 
 
 class Device(Protocol):

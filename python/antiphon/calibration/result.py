@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import ClassVar
 
 from antiphon._core import format_bytes
 from antiphon.calibration.device import GEMM, Machine
 from antiphon.errors import AntiphonError
 from antiphon.results import Result, Table
+from antiphon.results.record import APART, record, says
 
 NOISY = 0.2
 """Where quartiles differ by more than this share of the median, a figure is called noisy."""
@@ -28,7 +28,7 @@ ENDPOINT = (("read", ""), ("reduce", GEMM))
 """The rows that the endpoint is made of."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Calibration(Result):
     """What a machine does to communication beside computation (docs/calibrate.md).
 
@@ -36,31 +36,29 @@ class Calibration(Result):
     >>> calibration = antiphon.calibrate(seconds=0.05, size="256KiB", gemm=32)
     >>> calibration.endpoint.partition(":")[0], calibration.rate("read") > 0
     ('npu', True)
-
-    Attributes:
-        machine: what was measured on.
-        bytes: size of a buffer; there are two.
-        gemm: dimension of the square matrices of the GEMM.
-        rounds: samples of every rate.
-        window_s: seconds of a sample.
-        core_gb_per_s: what one core, or SM, reads by itself.
-        others: share of the time of all cores that other processes, and other virtual machines, took meanwhile; None if
-            unknown and on a GPU.
-        measured: a row for each ``work``, what it runs ``beside`` (empty: alone) and the ``cores`` it may use: its
-            ``rate``, the median of all rounds, in ``unit`` (``GB/s``, 1e9 bytes read or written a second, or
-            ``GFLOP/s``), with quartiles ``rate_q1`` and ``rate_q3``; its ``slowdown``, the rate alone over the rate
-            beside in the same round, with quartiles; ``spread``, the difference of the quartiles over the median, of
-            rate or slowdown, whichever is more; ``noisy``, whether that is above 0.2.
     """
 
-    machine: Machine
-    bytes: int
-    gemm: int
-    rounds: int
-    window_s: float
-    core_gb_per_s: float
-    others: float | None
-    measured: Table
+    machine: Machine = says("what was measured on.", "endpoint machine")
+    bytes: int = says("size of a buffer; there are two.")
+    gemm: int = says("dimension of the square matrices of the GEMM.")
+    rounds: int = says("samples of every rate.")
+    window_s: float = says("seconds of a sample.")
+    core_gb_per_s: float = says("what one core, or SM, reads by itself.", APART)
+    others: float | None = says(
+        "share of the time of all cores that other processes, and other virtual machines, took meanwhile; None if"
+        " unknown and on a GPU.",
+        "others notes",
+    )
+    measured: Table = says(
+        "a row for each ``work``, what it runs ``beside`` (empty: alone) and the ``cores`` it may use: its"
+        " ``rate``, the median of all rounds, in ``unit`` (``GB/s``, 1e9 bytes read or written a second, or"
+        " ``GFLOP/s``), with quartiles ``rate_q1`` and ``rate_q3``; its ``slowdown``, the rate alone over the rate"
+        " beside in the same round, with quartiles; ``spread``, the difference of the quartiles over the median, of"
+        " rate or slowdown, whichever is more; ``noisy``, whether that is above 0.2.",
+        "measured published[where,work,beside,slowdown]",
+    )
+
+    published: ClassVar[tuple[tuple[str, str, str, float], ...]] = PUBLISHED
 
     def __repr__(self) -> str:
         rate, beside = self.rate("reduce"), self.rate("reduce", GEMM)
@@ -113,27 +111,7 @@ class Calibration(Result):
             notes.append(f"{message}; give more seconds on a quieter machine")
         return notes
 
-    def to_dict(self) -> dict[str, Any]:
-        """The calibration as documented in docs/json.md: the endpoint file."""
-        return {
-            "endpoint": self.endpoint,
-            "machine": asdict(self.machine),
-            "bytes": self.bytes,
-            "gemm": self.gemm,
-            "rounds": self.rounds,
-            "window_s": self.window_s,
-            "others": self.others,
-            "notes": self.notes,
-            "measured": [{key: _known(value) for key, value in row.items()} for row in self.measured.rows()],
-            "published": [dict(zip(("where", "work", "beside", "slowdown"), each, strict=True)) for each in PUBLISHED],
-        }
-
 
 def _digits(value: float) -> str:
     """Four significant digits, without exponent."""
     return f"{float(f'{value:.4g}'):.12f}".rstrip("0").rstrip(".")
-
-
-def _known(value: Any) -> Any:
-    """What is missing in a table is null in JSON."""
-    return None if value == "" or value != value else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,12 @@ from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.parallel import cores
 from antiphon.studies.cluster import cluster as dask
+from antiphon.studies.commands import COMMANDS
 from antiphon.studies.grid import Grid
 from antiphon.studies.jobs import refusal_of
 from antiphon.studies.store import Store
 from antiphon.studies.study import Study, part_of, runs_beside, study, values_of
-from antiphon.studies.table import check_suffix, write
+from antiphon.studies.table import REFUSED, check_suffix, write
 from antiphon.studies.workers import Workers
 from antiphon.view.document import document
 from antiphon.view.documents.study import points_document, study_document
@@ -50,12 +52,13 @@ def study_group() -> None:
     """
 
 
-@command(parent=study_group, name="run", common="store out jobs time_limit_s dry_run shard output")
+@command(parent=study_group, name="run", common="store out columns jobs time_limit_s dry_run shard output")
 def run_command(
     file: Path,
     *,
     store: Path | None = None,
     out: str | None = None,
+    columns: str | None = None,
     jobs: int | None,
     cluster: str | None = None,
     shard: str | None = None,
@@ -77,6 +80,7 @@ def run_command(
     Args:
         store: Folder of runs.  [default: FILE, with .runs in place of .toml]
         out: Also write the table, OUT.csv or OUT.parquet: a row for each point.
+        columns: Of the results in tables: NAME,... or all.  [default: the main ones]
         cluster: Run on the workers of this Dask scheduler, tcp://HOST:PORT.
         shard: Only the I-th of N parts, I/N, for job arrays; its runs in a folder below.
         time_limit_s: Of one point: 90, 90s, 5min or 2h.
@@ -107,12 +111,16 @@ def run_command(
                 jobs=jobs or count,
                 time_limit_s=time_limit_s,
                 shard=part,
+                columns=columns,
                 progress=told,
             )
         if table is not None and suffix is not None:
             write(found.rows, table, suffix)
             opened.close()  # in its place before anything is printed: the reader may go
-    tell("study", _document(file, grid, found), output, partial(study_document, file, grid, found), found.rows)
+    shown: Sequence[str] = COMMANDS[grid.command].shown
+    if columns is not None:
+        shown = [name for name in found.rows[0] if name not in REFUSED]
+    tell("study", _document(file, grid, found), output, partial(study_document, file, grid, found, shown), found.rows)
     if out is not None:
         note(output, f"Table: {out}")
     note(output, f"Runs are kept in {folder}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
@@ -12,21 +11,21 @@ from antiphon._core import System, format_bytes, parse_bytes
 from antiphon.collective.result import ALL_RANKS, Refusal
 from antiphon.errors import AntiphonError
 from antiphon.results import Bound, Energy, Result, Table
-from antiphon.results.energy import energy_dict
+from antiphon.results.record import APART, PLATFORM, Record, record, says
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class Candidate:
+@record
+class Candidate(Record):
     """An algorithm, its options tuned, and its time."""
 
-    algorithm: str
-    time_ns: float
-    excluded_ranks: list[int]
-    bound_of: str = ALL_RANKS
-    energy: Energy | None = None
+    algorithm: str = says("its specification.")
+    time_ns: float = says("how long it takes.")
+    excluded_ranks: list[int] = says("ranks that contribute nothing and need no result.", APART)
+    bound_of: str = says("what a bound of it is about, as in ``Schedule.bound_of``.", APART, default=ALL_RANKS)
+    energy: Energy | None = says("what it takes, if that was asked for.", "energy_j?=energy.total_j", default=None)
 
     def place(self, objective: str) -> tuple[float, float]:
         """What decides: the cost, and of equal ones the time."""
@@ -38,25 +37,21 @@ class Candidate:
             return self.time_ns
         return self.energy.total_j if objective == "energy" else self.energy.energy_delay_js
 
-    def to_dict(self) -> dict[str, Any]:
-        """As in the ranking of documents."""
-        energy = {} if self.energy is None else {"energy_j": self.energy.total_j}
-        return {"algorithm": self.algorithm, "time_ns": self.time_ns} | energy
 
+@record
+class Choice(Record):
+    """The best algorithm for one size."""
 
-@dataclass(frozen=True)
-class Choice:
-    """The best algorithm for one size.
-
-    Attributes:
-        bytes: full buffer size.
-        ranking: every algorithm with its best options, the best by the objective first.
-        bound: no schedule does faster what the best does; ``best.bound_of`` says among which ranks.
-    """
-
-    bytes: int
-    ranking: list[Candidate]
-    bound: Bound
+    bytes: int = says(
+        "full buffer size.",
+        "bytes algorithm=best.algorithm excluded_ranks=best.excluded_ranks time_ns lower_bound_ns=bound.time_ns"
+        " lower_bound_of=best.bound_of efficiency algorithm_bandwidth_gb_per_s",
+    )
+    ranking: list[Candidate] = says("every algorithm with its best options, the best by the objective first.")
+    bound: Bound = says(
+        "no schedule does faster what the best does; ``best.bound_of`` says among which ranks.",
+        "energy?=best.energy",
+    )
 
     @property
     def best(self) -> Candidate:
@@ -73,23 +68,13 @@ class Choice:
         """Lower bound over time; None if the bound is 0."""
         return self.bound.time_ns / self.time_ns or None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The choice as documented in docs/json.md."""
-        return {
-            "bytes": self.bytes,
-            "algorithm": self.best.algorithm,
-            "excluded_ranks": self.best.excluded_ranks,
-            "time_ns": self.time_ns,
-            "lower_bound_ns": self.bound.time_ns,
-            "lower_bound_of": self.best.bound_of,
-            "efficiency": self.efficiency,
-            "algorithm_bandwidth_gb_per_s": self.bytes / self.time_ns,
-            "ranking": [other.to_dict() for other in self.ranking],
-            **energy_dict(self.best.energy),
-        }
+    @property
+    def algorithm_bandwidth_gb_per_s(self) -> float:
+        """Buffer size over time."""
+        return self.bytes / self.time_ns
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Tuning(Result):
     """The best algorithm over a range of sizes.
 
@@ -97,28 +82,23 @@ class Tuning(Result):
     >>> tuning = tune("ring:4", sizes=["1MiB"], algorithms="ring,direct", fidelity="alpha-beta")
     >>> tuning["1MiB"].best.time_ns == min(each.time_ns for each in tuning["1MiB"].ranking)
     True
-
-    Attributes:
-        fabric: its specification or name.
-        collective: what was tuned.
-        system: the platform.
-        fidelity: at which everything was timed.
-        choices: by size.
-        crossovers: (bytes, before, after): from about this size on another algorithm is best.
-        refused: algorithms that were left out for every size, and why.
-        objective: what is least of the best: ``time``, ``energy`` or ``edp``.
-        left_out: sizes for which a time limit left no time, and with them the crossovers.
     """
 
-    fabric: str
-    collective: str
-    system: System
-    fidelity: str
-    choices: list[Choice]
-    crossovers: list[tuple[int, str, str]]
-    refused: list[Refusal]
-    objective: str = "time"
-    left_out: list[int] = field(default_factory=list)
+    fabric: str = says("its specification or name.")
+    collective: str = says("what was tuned.")
+    system: System = says("the platform.", PLATFORM)
+    fidelity: str = says("at which everything was timed.")
+    objective: str = says("what is least of the best: ``time``, ``energy`` or ``edp``.")
+    choices: list[Choice] = says("by size.")
+    left_out: list[int] = says(
+        "sizes for which a time limit left no time, and with them the crossovers.",
+        "left_out_bytes=left_out",
+    )
+    crossovers: list[tuple[int, str, str]] = says(
+        "(bytes, before, after): from about this size on another algorithm is best.",
+        "crossovers[bytes,from,to] selection",
+    )
+    refused: list[Refusal] = says("algorithms that were left out for every size, and why.")
 
     def __iter__(self) -> Iterator[Choice]:
         return iter(self.choices)
@@ -151,11 +131,10 @@ class Tuning(Result):
             for choice in self
             for place, each in enumerate(choice.ranking)
         ]
-        choices = [{key: value for key, value in choice.to_dict().items() if key != "ranking"} for choice in self]
         return {
-            "choices": Table.of_rows(choices),
+            "choices": Table.of_rows([choice.to_dict() for choice in self]),
             "ranking": Table.of_rows(ranking),
-            "refused": Table.of_rows([asdict(refusal) for refusal in self.refused]),
+            "refused": Table.of_rows([refusal.to_dict() for refusal in self.refused]),
         }
 
     def plot(self) -> Figure:
@@ -167,22 +146,6 @@ class Tuning(Result):
                 xs.append(choice.bytes)
                 ys.append(each.time_ns * 1e-9)
         return plot.lines(f"{self.collective} on {self.fabric}", of, "full buffer", "time", sizes=True)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The tuning as documented in docs/json.md."""
-        return {
-            "fabric": self.fabric,
-            "collective": self.collective,
-            "system": self.system.name,
-            "endpoint": self.system.endpoint,
-            "fidelity": self.fidelity,
-            "objective": self.objective,
-            "choices": [choice.to_dict() for choice in self.choices],
-            "left_out_bytes": self.left_out,
-            "crossovers": [dict(zip(("bytes", "from", "to"), each, strict=True)) for each in self.crossovers],
-            "selection": self.selection(),
-            "refused": [asdict(refusal) for refusal in self.refused],
-        }
 
     def selection(self) -> list[dict[str, Any]]:
         """What to use from which size on: ``from_bytes`` (0 first) and ``algorithm`` with options."""

@@ -9,7 +9,7 @@ from typing import Any
 from antiphon._core import Fabric, Schedule, System
 from antiphon.collective.contest import Candidate, Contest
 from antiphon.collective.matrix import Amount, Matrix, amount, size_text
-from antiphon.collective.result import ALL_RANKS, Comparison, Estimate, Run, bound_dict
+from antiphon.collective.result import ALL_RANKS, Comparison, Estimate, Run
 from antiphon.collective.schedules import Heartbeat, as_schedule, build, lower_bound, simulate
 from antiphon.collective.specs import known_names, specs_of, split_fidelities
 from antiphon.collective.timing import Progress
@@ -60,6 +60,7 @@ def run(
         fabric=fabric.name,
         group=fabric.members,
         algorithm=schedule.algorithm,
+        file=None,
         collective=schedule.collective,
         root=schedule.root,
         bytes=schedule.bytes,
@@ -98,7 +99,7 @@ def bounded(
         "matrix_bytes": data.matrix_bytes,
         "system": system.name,
         "lower_bound_ns": lower.time_ns,
-        "bound": bound_dict(lower),
+        "bound": lower.to_dict(),
     }
 
 
@@ -191,9 +192,9 @@ def compare(
         )
     )
     ladder, seconds = [candidate.runs for candidate in done], [candidate.seconds for candidate in done]
-    size, total = data.bytes, data.matrix_bytes
+    size = (data.bytes, data.matrix_bytes)
     return Comparison(
-        fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused, total, untimed, seconds
+        fabric.name, fabric.members, collective, *size, system, chosen, bound, ladder, untimed, seconds, refused
     )
 
 

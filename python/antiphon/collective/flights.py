@@ -20,7 +20,7 @@ from antiphon.files import LARGEST_SCHEDULE, parse_json, read_text, trace_to
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Fidelity, Order
 from antiphon.results import Result, SimulationResult, Table
-from antiphon.results.energy import energy_dict
+from antiphon.results.record import APART, PLATFORM, Part, record, said, says
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,44 +71,39 @@ class Flight:
     name: str = ""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class FlightsRun(Result):
     """Flights that were timed together.
 
     >>> run = simulate_flights("ring:4", [Flight(build(Fabric("ring:4"), "ring", bytes=4096), name="only")])
     >>> run.table()["name"].tolist()
     ['only']
-
-    Attributes:
-        fabric: specification of the fabric.
-        system: the platform.
-        order: who goes first on a link.
-        flights: what was in flight.
-        groups: ranks that take part in each; None if all do.
-        bounds_ns: the lower bound of each by itself.
-        result: times and traffic of all together; its table ``flights`` has a row for each.
     """
 
-    fabric: str
-    system: System
-    order: str
-    flights: list[Flight]
-    groups: list[list[int] | None]
-    bounds_ns: list[float]
-    result: SimulationResult
+    fabric: str = says("specification of the fabric.")
+    system: System = says("the platform.", f"{PLATFORM} fidelity=result.fidelity")
+    order: str = says("who goes first on a link.")
+    result: SimulationResult = says(
+        "times and traffic of all together; its table ``flights`` has a row for each.",
+        "verified=result.proof.complete time_ns link_utilization_mean=result.link_utilization_mean"
+        " packet_hops=result.packet_hops flit_hops=result.flit_hops",
+    )
+    flights: list[Flight] = says("what was in flight.", "flights=_rows energy?=result.energy")
+    groups: list[list[int] | None] = says("ranks that take part in each; None if all do.", APART)
+    bounds_ns: list[float] = says("the lower bound of each by itself.", APART)
 
-    def __repr__(self) -> str:
-        return f"<FlightsRun of {len(self.flights):,} on {self.fabric}, {self.order}: {self.time_ns:,.1f} ns>"
+    headline = "FlightsRun of {0.result.flights.height:,} on {0.fabric}, {0.order}: {0.time_ns:,.1f} ns"
+    time_ns = Part(float, "result", "From the start to the end of the last flight.")
 
     @property
     def tables(self) -> dict[str, Table]:
         """``flights``, a row for each; then ``links``, ``ranks``, ``chunks`` and ``timeline`` of all together."""
-        rows = {"flights": Table.of_rows(self.to_dict()["flights"])}
+        rows = {"flights": Table.of_rows(self._rows)}
         return rows | {name: table for name, table in self.result.tables.items() if name != "flights"}
 
     def plot(self) -> Figure:
         """When each flight is under way (extra ``plots``)."""
-        rows = self.to_dict()["flights"]
+        rows = self._rows
         tracks = {
             row["name"] or f"flight {number}": [(row["start_ns"], row["time_ns"], row["algorithm"])]
             for number, row in enumerate(rows)
@@ -116,44 +111,17 @@ class FlightsRun(Result):
         return plot.spans(f"{len(rows):,} flights on {self.fabric}", tracks)
 
     @property
-    def time_ns(self) -> float:
-        """From the start to the end of the last flight."""
-        return self.result.time_ns
-
-    def to_dict(self) -> dict[str, Any]:
-        """The run as documented in docs/json.md, without its tables."""
-        spans = zip(self.result.flights["start_ns"], self.result.flights["finish_ns"], strict=True)
-        return {
-            "fabric": self.fabric,
-            "system": self.system.name,
-            "endpoint": self.system.endpoint,
-            "fidelity": self.result.fidelity,
-            "order": self.order,
-            "verified": self.result.proof.complete,
-            "time_ns": self.time_ns,
-            "link_utilization_mean": self.result.link_utilization_mean,
-            "packet_hops": self.result.packet_hops,
-            "flit_hops": self.result.flit_hops,
-            "flights": [
-                {
-                    "name": flight.name,
-                    "group": group,
-                    "algorithm": flight.schedule.algorithm,
-                    "collective": flight.schedule.collective,
-                    "bytes": flight.schedule.bytes,
-                    "priority": flight.priority,
-                    "after": list(flight.after),
-                    "start_ns": float(start),
-                    "finish_ns": float(finish),
-                    "time_ns": float(finish - start),
-                    "lower_bound_ns": bound,
-                }
-                for flight, group, bound, (start, finish) in zip(
-                    self.flights, self.groups, self.bounds_ns, spans, strict=True
-                )
-            ],
-            **energy_dict(self.result.energy),
-        }
+    def _rows(self) -> list[dict[str, Any]]:
+        spans = zip(self.result.flights["start_ns"].tolist(), self.result.flights["finish_ns"].tolist(), strict=True)
+        work = "algorithm=schedule.algorithm collective=schedule.collective bytes=schedule.bytes priority after"
+        return [
+            {"name": flight.name, "group": group}
+            | said(flight, work)
+            | {"start_ns": start, "finish_ns": finish, "time_ns": finish - start, "lower_bound_ns": bound}
+            for flight, group, bound, (start, finish) in zip(
+                self.flights, self.groups, self.bounds_ns, spans, strict=True
+            )
+        ]
 
 
 def simulate_flights(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from antiphon import plot
 from antiphon._core import System, bus_factor
 from antiphon.errors import AntiphonError
 from antiphon.results import Bound, Energy, Result, SimulationResult, Stats, Table
-from antiphon.results.energy import energy_dict
+from antiphon.results.record import APART, PLATFORM, Part, Record, record, says
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +21,7 @@ REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 """Error codes that leave an algorithm out of a comparison; all others end it."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Run(Result):
     """One proven, bounded and timed schedule.
 
@@ -30,44 +29,43 @@ class Run(Result):
     >>> schedule = antiphon.build("ring:4", "ring", bytes="1MiB")
     >>> antiphon.run("ring:4", schedule).efficiency <= 1
     True
-
-    Attributes:
-        fabric: its specification or name.
-        group: ranks of the whole fabric that take part; None if all do.
-        algorithm: what made the schedule, with options.
-        collective: what it does.
-        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
-        bytes: full buffer size: with a matrix, the most that a rank sends.
-        system: the platform.
-        ranks: how many the fabric has.
-        excluded_ranks: ranks that contribute nothing and need no result.
-        bound: that of the ranks that take part, where the schedule has them.
-        bound_of: what it is about, as in ``Schedule.bound_of``.
-        stats: figures of the schedule that need no simulation.
-        result: what the simulation gave.
-        rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
-        slowest_link_gb_per_s: rate at which the slowest link carries flits; None without links.
-        matrix_bytes: sum of the matrix; None without.
-        file: in a comparison, the file that the schedule is from; None if it is from none.
     """
 
-    fabric: str
-    group: list[int] | None
-    algorithm: str
-    collective: str
-    root: int | None
-    bytes: int
-    system: System
-    ranks: int
-    excluded_ranks: list[int]
-    bound: Bound
-    bound_of: str
-    stats: Stats
-    result: SimulationResult
-    rounded_rates: list[tuple[float, float]]
-    slowest_link_gb_per_s: float | None
-    matrix_bytes: int | None = None
-    file: str | None = None
+    fabric: str = says("its specification or name.")
+    group: list[int] | None = says("ranks of the whole fabric that take part; None if all do.")
+    algorithm: str = says("what made the schedule, with options.")
+    file: str | None = says("in a comparison, the file that the schedule is from; None if it is from none.")
+    collective: str = says("what it does.")
+    root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
+    bytes: int = says("full buffer size: with a matrix, the most that a rank sends.")
+    matrix_bytes: int | None = says("sum of the matrix; None without.")
+    system: System = says("the platform.", PLATFORM)
+    rounded_rates: list[tuple[float, float]] = says(
+        "GB/s of links, as given and as the system's clock makes of them, where that differs.",
+        "rounded_rates[rate_gb_per_s,effective_gb_per_s]",
+    )
+    slowest_link_gb_per_s: float | None = says(
+        "rate at which the slowest link carries flits; None without links.",
+        "slowest_link_gb_per_s fidelity",
+    )
+    ranks: int = says("how many the fabric has.")
+    excluded_ranks: list[int] = says("ranks that contribute nothing and need no result.")
+    bound_of: str = says("what the bound is about, as in ``Schedule.bound_of``.", APART)
+    result: SimulationResult = says(
+        "what the simulation gave.",
+        "verified=result.proof.complete known_gaps=result.proof.gaps share_of_optimum=result.proof.share_of_optimum"
+        " reached_share_of_optimum time_ns lower_bound_ns=bound.time_ns lower_bound_of=bound_of efficiency"
+        " algorithm_bandwidth_gb_per_s algorithm_bandwidth_gib_per_s bus_bandwidth_gb_per_s"
+        " link_utilization_mean=result.link_utilization_mean link_utilization_max"
+        " first_chunk_ns=result.first_chunk_ns last_chunk_ns=result.last_chunk_ns",
+    )
+    stats: Stats = says(
+        "figures of the schedule that need no simulation.",
+        "steps=stats.steps packet_hops=result.packet_hops flit_hops=result.flit_hops events=result.events",
+    )
+    bound: Bound = says("that of the ranks that take part, where the schedule has them.", "bound energy?")
+
+    row = "runs"
 
     def __repr__(self) -> str:
         share = "" if self.efficiency is None else f", {self.efficiency:.1%} of the bound"
@@ -76,7 +74,7 @@ class Run(Result):
     @property
     def tables(self) -> dict[str, Table]:
         """``runs``: one row, what ``to_dict`` has; then ``links``, ``ranks``, ``chunks``, ``flights``, ``timeline``."""
-        return {"runs": Table.of_rows([self.to_dict()])} | self.result.tables
+        return super().tables | self.result.tables
 
     def plot(self) -> Figure:
         """How busy the links are over time (extra ``plots``)."""
@@ -87,20 +85,13 @@ class Run(Result):
         """The algorithm, and the file that the schedule is from: two runs of a comparison may be of one algorithm."""
         return self.algorithm if self.file is None else f"{self.algorithm} ({self.file})"
 
-    @property
-    def fidelity(self) -> str:
-        """Fidelity of the simulation."""
-        return self.result.fidelity
+    fidelity = Part(str, "result", "Fidelity of the simulation.")
+    chunks = Part(Table, "result", "When each chunk was complete, as in ``SimulationResult``.")
 
     @property
     def time_ns(self) -> float:
         """From the start to the last rank's finish; at least a picosecond, the resolution."""
         return max(self.result.time_ns, 1e-3)
-
-    @property
-    def chunks(self) -> Table:
-        """When each chunk was complete, as in ``SimulationResult``."""
-        return self.result.chunks
 
     @property
     def energy(self) -> Energy | None:
@@ -122,6 +113,16 @@ class Run(Result):
     def algorithm_bandwidth_gb_per_s(self) -> float:
         """Buffer size over time (a byte per nanosecond is a GB/s)."""
         return self.bytes / self.time_ns
+
+    @property
+    def algorithm_bandwidth_gib_per_s(self) -> float:
+        """The same in 2^30 bytes per second."""
+        return self.algorithm_bandwidth_gb_per_s * 1e9 / 2**30
+
+    @property
+    def link_utilization_max(self) -> float:
+        """Share of the time in which the busiest link transmits."""
+        return float(self.result.links["utilization"].max())
 
     @property
     def bus_bandwidth_gb_per_s(self) -> float:
@@ -149,92 +150,37 @@ class Run(Result):
         how = f"System {self.system.name} sends a flit in whole clock cycles"
         return f"{how}: links of {rates}{more}; --set clock_ns=0 sends it in any time."
 
-    def to_dict(self) -> dict[str, Any]:
-        """The run as documented in docs/json.md, without its tables."""
-        result, bound = self.result, self.bound
-        return {
-            "fabric": self.fabric,
-            "group": self.group,
-            "algorithm": self.algorithm,
-            "file": self.file,
-            "collective": self.collective,
-            "root": self.root,
-            "bytes": self.bytes,
-            "matrix_bytes": self.matrix_bytes,
-            "system": self.system.name,
-            "endpoint": self.system.endpoint,
-            "rounded_rates": [
-                {"rate_gb_per_s": rate, "effective_gb_per_s": effective} for rate, effective in self.rounded_rates
-            ],
-            "slowest_link_gb_per_s": self.slowest_link_gb_per_s,
-            "fidelity": result.fidelity,
-            "ranks": self.ranks,
-            "excluded_ranks": self.excluded_ranks,
-            "verified": result.proof.complete,
-            "known_gaps": result.proof.gaps,
-            "share_of_optimum": result.proof.share_of_optimum,
-            "reached_share_of_optimum": self.reached_share_of_optimum,
-            "time_ns": self.time_ns,
-            "lower_bound_ns": bound.time_ns,
-            "lower_bound_of": self.bound_of,
-            "efficiency": self.efficiency,
-            "algorithm_bandwidth_gb_per_s": self.algorithm_bandwidth_gb_per_s,
-            "algorithm_bandwidth_gib_per_s": self.algorithm_bandwidth_gb_per_s * 1e9 / 2**30,
-            "bus_bandwidth_gb_per_s": self.bus_bandwidth_gb_per_s,
-            "link_utilization_mean": result.link_utilization_mean,
-            "link_utilization_max": float(result.links["utilization"].max()),
-            "first_chunk_ns": result.first_chunk_ns,
-            "last_chunk_ns": result.last_chunk_ns,
-            "steps": self.stats.steps,
-            "packet_hops": result.packet_hops,
-            "flit_hops": result.flit_hops,
-            "events": result.events,
-            "bound": bound_dict(bound),
-            **energy_dict(result.energy),
-        }
 
-
-@dataclass(frozen=True)
-class Estimate:
+@record
+class Estimate(Record):
     """An algorithm that a comparison did not time, since its busiest link alone is far behind the best.
 
     >>> import antiphon
     >>> antiphon.compare("mesh:8x8", bytes="16MiB").estimates[0].algorithm
     'direct'
-
-    Attributes:
-        algorithm: its specification.
-        least_time_ns: for so long its busiest link is at work: its time is longer.
-        most_efficiency: share of the lower bound that it reaches at most; None if the bound is 0.
     """
 
-    algorithm: str
-    least_time_ns: float
-    most_efficiency: float | None
+    algorithm: str = says("its specification.")
+    least_time_ns: float = says("for so long its busiest link is at work: its time is longer.")
+    most_efficiency: float | None = says("share of the lower bound that it reaches at most; None if the bound is 0.")
 
 
-@dataclass(frozen=True)
-class Refusal:
+@record
+class Refusal(Record):
     """An algorithm that was left out of a comparison, or of one fidelity of it, and why.
 
     >>> import antiphon
     >>> antiphon.compare("ring:4", bytes="1MiB", algorithms="tto,ring").refused[0].code
     'not-applicable'
-
-    Attributes:
-        algorithm: its specification.
-        reason: in one line.
-        code: of the error: ``not-applicable``, ``not-proven``, ``stalled``, ``too-large`` or ``time-limit``.
-        fidelity: the one it was left out of; None: all.
     """
 
-    algorithm: str
-    reason: str
-    code: str
-    fidelity: str | None = None
+    algorithm: str = says("its specification.")
+    reason: str = says("in one line.")
+    code: str = says("of the error: ``not-applicable``, ``not-proven``, ``stalled``, ``too-large`` or ``time-limit``.")
+    fidelity: str | None = says("the one it was left out of; None: all.", default=None)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Comparison(Result):
     """Runs by time, best first, and the algorithms that were left out.
 
@@ -245,35 +191,28 @@ class Comparison(Result):
 
     Runs that leave ranks out, or place them elsewhere, do not do the same: they come after all others, and after
     them incomplete ones.
-
-    Attributes:
-        fabric: its specification or name.
-        group: ranks of the whole fabric that take part; None if all do.
-        collective: what was compared.
-        bytes: full buffer size: with a matrix, the most that a rank sends.
-        system: the platform.
-        fidelities: cheapest first.
-        bound: lower bound of all ranks.
-        ladder: the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.
-        refused: algorithms that were left out, and why.
-        matrix_bytes: sum of the matrix; None without.
-        estimates: algorithms that were not timed, since an estimate puts them far behind the best.
-        seconds: how long it took to build, prove and time each of ``ladder`` here, at all fidelities; comparisons are
-            equal whatever it is.
     """
 
-    fabric: str
-    group: list[int] | None
-    collective: str
-    bytes: int
-    system: System
-    fidelities: list[str]
-    bound: Bound
-    ladder: list[list[Run]]
-    refused: list[Refusal]
-    matrix_bytes: int | None = None
-    estimates: list[Estimate] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list, compare=False)
+    fabric: str = says("its specification or name.")
+    group: list[int] | None = says("ranks of the whole fabric that take part; None if all do.")
+    collective: str = says("what was compared.")
+    bytes: int = says("full buffer size: with a matrix, the most that a rank sends.")
+    matrix_bytes: int | None = says("sum of the matrix; None without.")
+    system: System = says("the platform.", PLATFORM)
+    fidelities: list[str] = says("cheapest first.", "fidelity fidelities")
+    bound: Bound = says("lower bound of all ranks.", "lower_bound_ns=bound.time_ns bound")
+    ladder: list[list[Run]] = says(
+        "the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.",
+        "runs",
+    )
+    estimates: list[Estimate] = says("algorithms that were not timed, since an estimate puts them far behind the best.")
+    seconds: list[float] = says(
+        "how long it took to build, prove and time each of ``ladder`` here, at all fidelities; comparisons are"
+        " equal whatever it is.",
+        "seconds[algorithm,seconds]=_seconds",
+        compare=False,
+    )
+    refused: list[Refusal] = says("algorithms that were left out, and why.")
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.ranking)
@@ -319,8 +258,8 @@ class Comparison(Result):
         """``runs``, a row for each, ``estimates`` and ``refused``."""
         return {
             "runs": Table.of_rows([run.to_dict() for run in self.runs]),
-            "estimates": Table.of_rows([asdict(estimate) for estimate in self.estimates]),
-            "refused": Table.of_rows([asdict(refusal) for refusal in self.refused]),
+            "estimates": Table.of_rows([estimate.to_dict() for estimate in self.estimates]),
+            "refused": Table.of_rows([refusal.to_dict() for refusal in self.refused]),
         }
 
     def plot(self, kind: Literal["times", "utilization"] = "times") -> Figure:
@@ -345,47 +284,9 @@ class Comparison(Result):
         """The most detailed run of every algorithm, best first."""
         return [runs[0] for runs in self.ladder]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as documented in docs/json.md."""
-        return {
-            "fabric": self.fabric,
-            "group": self.group,
-            "collective": self.collective,
-            "bytes": self.bytes,
-            "matrix_bytes": self.matrix_bytes,
-            "system": self.system.name,
-            "endpoint": self.system.endpoint,
-            "fidelity": self.fidelity,
-            "fidelities": self.fidelities,
-            "lower_bound_ns": self.bound.time_ns,
-            "bound": bound_dict(self.bound),
-            "runs": [run.to_dict() for run in self.runs],
-            "estimates": [asdict(estimate) for estimate in self.estimates],
-            "seconds": [
-                {"algorithm": runs[0].label, "seconds": seconds}
-                for runs, seconds in zip(self.ladder, self.seconds, strict=True)
-            ],
-            "refused": [asdict(refusal) for refusal in self.refused],
-        }
-
-
-def bound_dict(bound: Bound) -> dict[str, Any]:
-    """A bound as documented in docs/json.md."""
-    return {
-        "binding": bound.binding,
-        "volume_ns": bound.volume_ns,
-        "cut_ns": bound.cut_ns,
-        "latency_ns": bound.latency_ns,
-        "strength_ns": bound.strength_ns,
-        "prices_ns": bound.prices_ns,
-        "fidelity": bound.fidelity,
-        "limit": {
-            "text": bound.limit.text,
-            "links": list(bound.limit.links),
-            "prices": list(bound.limit.prices),
-            "part_of": list(bound.limit.part_of),
-        },
-    }
+    @property
+    def _seconds(self) -> list[tuple[str, float]]:
+        return [(run.label, seconds) for run, seconds in zip(self.ranking, self.seconds, strict=True)]
 
 
 def _utilization(title: str, runs: Sequence[Run]) -> Figure:

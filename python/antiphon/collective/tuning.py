@@ -106,7 +106,7 @@ def tune(
     pairs = [] if left_out else [pair for pair in itertools.pairwise(choices) if differ(*pair)]
     crossovers = [search.crossover(*pair) for pair in pairs]
     refused = search.always_refused()
-    return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, refused, objective, left_out)
+    return Tuning(fabric.name, collective, system, fidelity, objective, choices, left_out, crossovers, refused)
 
 
 def _sizes(sizes: str | Iterable[int | str] | None) -> list[int]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from antiphon._core import bus_factor
 from antiphon.results import Result, Table
+from antiphon.results.record import record, says
 
 if TYPE_CHECKING:
     from antiphon._core import Fabric, Schedule
     from antiphon.execution.measure import Measured, Plan, Timing
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Measurement(Result):
     """A collective, run on real data at one size or several.
 
@@ -22,32 +22,22 @@ class Measurement(Result):
     >>> found = antiphon.measure("mesh:2x2", "ring", sizes="4KiB", transport="threads")
     >>> found.runs["bytes"].tolist(), found.correct
     ([4096], True)
-
-    Attributes:
-        fabric: its specification or name.
-        algorithm: what made the schedules, with options.
-        collective: what they do.
-        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
-        ranks: processes or threads' buffers.
-        element: type of the numbers.
-        transport: what carried the messages.
-        warmup: runs before the timed ones.
-        iterations: timed runs.
-        runs: a row for each size: ``bytes`` of the full buffer and ``elements`` in it; ``correct``, ``wrong`` elements,
-            ``time_ns``, ``algorithm_bandwidth_gb_per_s`` and ``bus_bandwidth_gb_per_s`` out of place, and the same four
-            ``in_place.``; ``predicted_ns`` by a calibration, else NaN.
     """
 
-    fabric: str
-    algorithm: str
-    collective: str
-    root: int | None
-    ranks: int
-    element: str
-    transport: str
-    warmup: int
-    iterations: int
-    runs: Table
+    fabric: str = says("its specification or name.")
+    algorithm: str = says("what made the schedules, with options.")
+    collective: str = says("what they do.")
+    root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
+    ranks: int = says("processes or threads' buffers.")
+    element: str = says("type of the numbers.")
+    transport: str = says("what carried the messages.")
+    warmup: int = says("runs before the timed ones.")
+    iterations: int = says("timed runs.")
+    runs: Table = says(
+        "a row for each size: ``bytes`` of the full buffer and ``elements`` in it; ``correct``, ``wrong`` elements,"
+        " ``time_ns``, ``algorithm_bandwidth_gb_per_s`` and ``bus_bandwidth_gb_per_s`` out of place, and the same"
+        " four ``in_place.``; ``predicted_ns`` by a calibration, else NaN."
+    )
 
     @classmethod
     def of(
@@ -94,27 +84,6 @@ class Measurement(Result):
         """Whether all ranks ended with what the collective defines, at every size."""
         return bool(self.runs["correct"].all())
 
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        rows = []
-        for row in self.runs.rows():
-            in_place = {key: row.pop(key) for key in list(row) if key.startswith("in_place.")}
-            if row["predicted_ns"] != row["predicted_ns"]:  # not a number: nothing was predicted
-                row["predicted_ns"] = None
-            rows.append(row | {"in_place": {key.removeprefix("in_place."): value for key, value in in_place.items()}})
-        return {
-            "fabric": self.fabric,
-            "algorithm": self.algorithm,
-            "collective": self.collective,
-            "root": self.root,
-            "ranks": self.ranks,
-            "element": self.element,
-            "transport": self.transport,
-            "warmup": self.warmup,
-            "iterations": self.iterations,
-            "runs": rows,
-        }
-
 
 def _figures(schedule: Schedule, timing: Timing) -> dict[str, Any]:
     bandwidth = schedule.bytes / timing.time_ns
@@ -129,34 +98,26 @@ def _figures(schedule: Schedule, timing: Timing) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Emulated(Result):
     """Collectives on an emulated fabric, measured beside predicted.
 
     >>> found = antiphon.emulate("mesh:2x2", "ring", bytes="1MiB", link_rate="20mbit")  # doctest: +SKIP
     >>> found.runs["measured_ns"] / found.runs["predicted_ns"]  # doctest: +SKIP
     array([1.01])
-
-    Attributes:
-        fabric: its specification or name.
-        collective: what they do.
-        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
-        link_rate_bit_per_s: of every link, each way, with all headers.
-        slowest_link: least share of its rate that a link had under full load.
-        fastest_link: the largest.
-        repeat: runs of each.
-        runs: a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median,
-            ``predicted_ns``, ``least_ns`` and ``most_ns`` of the runs.
     """
 
-    fabric: str
-    collective: str
-    root: int | None
-    link_rate_bit_per_s: int
-    slowest_link: float
-    fastest_link: float
-    repeat: int
-    runs: Table
+    fabric: str = says("its specification or name.")
+    collective: str = says("what they do.")
+    root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
+    link_rate_bit_per_s: int = says("of every link, each way, with all headers.")
+    slowest_link: float = says("least share of its rate that a link had under full load.")
+    fastest_link: float = says("the largest.")
+    repeat: int = says("runs of each.")
+    runs: Table = says(
+        "a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median,"
+        " ``predicted_ns``, ``least_ns`` and ``most_ns`` of the runs."
+    )
 
     @classmethod
     def of(
@@ -179,16 +140,3 @@ class Emulated(Result):
     def correct(self) -> bool:
         """Whether all ranks ended with what the collective defines, in every run."""
         return bool(self.runs["correct"].all())
-
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        return {
-            "fabric": self.fabric,
-            "collective": self.collective,
-            "root": self.root,
-            "link_rate_bit_per_s": self.link_rate_bit_per_s,
-            "slowest_link": self.slowest_link,
-            "fastest_link": self.fastest_link,
-            "repeat": self.repeat,
-            "runs": self.runs.rows(),
-        }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,8 @@ from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric
 from antiphon.network.noc import noc
-from antiphon.results import NocResult, Result, Table
+from antiphon.results import NocResult, Result
+from antiphon.results.record import record, says
 
 PRECISION = 0.01
 """The largest stable rate is known to this share of itself."""
@@ -21,29 +21,20 @@ LEAST_RATE = 1e-4
 """A network that cannot keep up with this rate is taken to carry no traffic at all."""
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Saturation(Result):
     """The largest rate that is stable, and the least known to be unstable.
 
     >>> found = noc_saturation("ring:4", "neighbor", warm_up_cycles=100, cycles=500)
     >>> found.stable.stable, found.stable.rate < found.unstable_rate
     (True, True)
-
-    Attributes:
-        stable: the run at the largest stable rate.
-        unstable_rate: the least rate that was tried and is unstable; None if every rate is stable.
     """
 
-    stable: NocResult
-    unstable_rate: float | None
+    stable: NocResult = says("the run at the largest stable rate.")
+    unstable_rate: float | None = says("the least rate that was tried and is unstable; None if every rate is stable.")
 
-    def __repr__(self) -> str:
-        return f"<Saturation {self.stable.traffic} on {self.stable.fabric}: at rate {self.stable.rate:.4g}>"
-
-    @property
-    def tables(self) -> dict[str, Table]:
-        """``runs``: one row, what ``to_dict`` has."""
-        return {"runs": Table.of_rows([self.to_dict()])}
+    headline = "Saturation {0.stable.traffic} on {0.stable.fabric}: at rate {0.stable.rate:.4g}"
+    row = "runs"
 
     def to_dict(self) -> dict[str, Any]:
         """The run as documented in docs/json.md, with ``unstable_rate``."""

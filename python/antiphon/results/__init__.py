@@ -1,6 +1,6 @@
 """What the core returns: frozen, picklable results and records. The core looks its classes up here."""
 
-from antiphon.results.base import ByValue, Result
+from antiphon.results.base import Result
 from antiphon.results.collective import Bound, Limit, Proof, SimulationResult, Stats
 from antiphon.results.configured import Configured
 from antiphon.results.energy import Area, Energy
@@ -15,7 +15,6 @@ __all__ = [
     "Algorithm",
     "Area",
     "Bound",
-    "ByValue",
     "Column",
     "Configured",
     "Energy",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from antiphon.errors import AntiphonError
+from antiphon.results.record import Record
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -15,19 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class ByValue:
-    """Equality over the fields of a dataclass, tables among them."""
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        names = [field.name for field in fields(self) if field.compare]  # type: ignore[arg-type]
-        return all(getattr(self, name) == getattr(other, name) for name in names)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Result(ByValue):
+class Result(Record):
     """A result: what it says is in fields and properties, and all that has rows in ``tables``.
 
     >>> import antiphon
@@ -39,6 +28,11 @@ class Result(ByValue):
     terminal does.
     """
 
+    headline: ClassVar[str] = ""
+    """What ``repr`` says, a format of the result, ``{0}``."""
+    row: ClassVar[str] = ""
+    """Name of the first table, if that is one row: what ``to_dict`` has."""
+
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
             if field.type == "Table" and not isinstance(
@@ -49,7 +43,8 @@ class Result(ByValue):
     @property
     def tables(self) -> dict[str, Table]:
         """All tables by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.type == "Table"}  # type: ignore[arg-type]
+        own = {self.row: Table.of_rows([self.to_dict()])} if self.row else {}
+        return own | {field.name: getattr(self, field.name) for field in fields(self) if field.type == "Table"}  # type: ignore[arg-type]
 
     def table(self, name: str | None = None) -> Table:
         """The table of this name; without one, the first.
@@ -70,6 +65,9 @@ class Result(ByValue):
             AntiphonError: ``missing-extra`` without pandas, ``unknown-name`` for a table that is not there.
         """
         return self.table(table).to_frame()
+
+    def __repr__(self) -> str:
+        return f"<{self.headline.format(self)}>"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.table().__arrow_c_stream__(requested_schema)

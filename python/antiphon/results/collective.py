@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.results.base import Result
 from antiphon.results.energy import Energy
+from antiphon.results.record import APART, Record, record, says
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -15,59 +15,50 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class Proof:
+@record
+class Proof(Record):
     """What was proven about a schedule.
 
     >>> import antiphon
     >>> antiphon.verify("ring:4", antiphon.build("ring:4", "ring", bytes=4096)).lanes
     4
-
-    Attributes:
-        complete: every rank that must ends complete; false only for ``Schedule.assumed``.
-        conflict_free: the schedule claims that no two messages share a link in a step, and does.
-        lanes: number of lanes proven; every chunk of a lane goes the same way.
-        transfers: number of transfers followed.
-        gaps: for an assumed schedule, what keeps it from being proven, in one line; empty otherwise.
-        share_of_optimum: if it has a certificate, the least time that any schedule takes by the rates of links, proven
-            by prices of links, over the time for which the busiest link of this one is busy; else None.
-        certified_ns: that least time.
     """
 
-    complete: bool
-    conflict_free: bool
-    lanes: int
-    transfers: int
-    gaps: str
-    share_of_optimum: float | None = None
-    certified_ns: float | None = None
+    complete: bool = says("every rank that must ends complete; false only for ``Schedule.assumed``.")
+    conflict_free: bool = says("the schedule claims that no two messages share a link in a step, and does.")
+    lanes: int = says("number of lanes proven; every chunk of a lane goes the same way.")
+    transfers: int = says("number of transfers followed.")
+    gaps: str = says("for an assumed schedule, what keeps it from being proven, in one line; empty otherwise.")
+    share_of_optimum: float | None = says(
+        "if it has a certificate, the least time that any schedule takes by the rates of links, proven by prices of"
+        " links, over the time for which the busiest link of this one is busy; else None.",
+        default=None,
+    )
+    certified_ns: float | None = says("that least time.", default=None)
 
 
-@dataclass(frozen=True)
-class Limit:
+@record
+class Limit(Record):
     """The links that a lower bound by rates rests on.
 
     >>> import antiphon
     >>> antiphon.lower_bound("ring:4", "all-gather", "1MiB").limit.part_of
     (1, 0, 0, 0)
-
-    Attributes:
-        text: in one line.
-        links: indices of the links.
-        prices: what each counts, in any unit: at these prices the cheapest plan of the collective costs so much that
-            the links, each selling its rate, need the time of the bound.
-        part_of: the part of every rank, where the links join parts of the ranks; of a cut, 0 is where they start.
-            Else empty.
     """
 
-    text: str
-    links: tuple[int, ...]
-    prices: tuple[int, ...]
-    part_of: tuple[int, ...]
+    text: str = says("in one line.")
+    links: tuple[int, ...] = says("indices of the links.")
+    prices: tuple[int, ...] = says(
+        "what each counts, in any unit: at these prices the cheapest plan of the collective costs so much that the"
+        " links, each selling its rate, need the time of the bound."
+    )
+    part_of: tuple[int, ...] = says(
+        "the part of every rank, where the links join parts of the ranks; of a cut, 0 is where they start. Else empty."
+    )
 
 
-@dataclass(frozen=True)
-class Bound:
+@record
+class Bound(Record):
     """Lower bounds on the time of a collective, in nanoseconds; each holds for every schedule.
 
     >>> import antiphon
@@ -76,29 +67,22 @@ class Bound:
     True
     >>> bound.limit.text
     '8 links of 25 GB/s that leave single ranks: 0>3, 0>1, 1>0, ...'
-
-    Attributes:
-        time_ns: the largest of all.
-        binding: name of the bound that is largest.
-        volume_ns: least total traffic over total link rate.
-        cut_ns: the most loaded cut between two groups of ranks.
-        latency_ns: a packet on its way between the farthest ranks, and a hand-off.
-        strength_ns: AllReduce, the weakest partition into many groups of ranks; None for other collectives.
-        prices_ns: from prices of links: AllToAll, the optimum by rates; AllReduce where links are not equally fast both
-            ways. None otherwise, and on irregular fabrics of more than some 64 ranks.
-        limit: what the largest of them, latency apart, rests on.
-        fidelity: at which the latency is that of packets; None: it holds at any.
     """
 
-    time_ns: float
-    binding: str
-    volume_ns: float
-    cut_ns: float
-    latency_ns: float
-    strength_ns: float | None
-    prices_ns: float | None
-    limit: Limit = field(repr=False)
-    fidelity: str | None = None
+    time_ns: float = says("the largest of all.", APART)
+    binding: str = says("name of the bound that is largest.")
+    volume_ns: float = says("least total traffic over total link rate.")
+    cut_ns: float = says("the most loaded cut between two groups of ranks.")
+    latency_ns: float = says("a packet on its way between the farthest ranks, and a hand-off.")
+    strength_ns: float | None = says(
+        "AllReduce, the weakest partition into many groups of ranks; None for other collectives."
+    )
+    prices_ns: float | None = says(
+        "from prices of links: AllToAll, the optimum by rates; AllReduce where links are not equally fast both"
+        " ways. None otherwise, and on irregular fabrics of more than some 64 ranks."
+    )
+    fidelity: str | None = says("at which the latency is that of packets; None: it holds at any.")
+    limit: Limit = says("what the largest of them, latency apart, rests on.", repr=False)
 
     @property
     def by_rates(self) -> tuple[str, float]:
@@ -107,7 +91,7 @@ class Bound:
         return max(times.items(), key=lambda each: each[1])
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Stats(Result):
     """Figures of a schedule that need no simulation.
 
@@ -115,31 +99,22 @@ class Stats(Result):
     >>> fabric = antiphon.Fabric("ring:4")
     >>> antiphon.build(fabric, "ring", bytes=4096).stats(fabric).phases
     [('reduce-scatter', 3), ('all-gather', 3)]
-
-    Attributes:
-        phases: (name, steps) of each phase.
-        steps: steps over all phases.
-        transfers: transfers in the schedule.
-        messages: transfers times chunks.
-        used_links_percent: share of links in use in the steady state.
-        lanes: per lane ``reduce_height``, ``copy_height``: most transfers that a contribution,
-            or a result, goes through.
-        links: per link ``bytes`` on the wire, without headers.
     """
 
-    phases: list[tuple[str, int]]
-    steps: int
-    transfers: int
-    messages: int
-    used_links_percent: float
-    lanes: Table
-    links: Table
+    phases: list[tuple[str, int]] = says("(name, steps) of each phase.")
+    steps: int = says("steps over all phases.")
+    transfers: int = says("transfers in the schedule.")
+    messages: int = says("transfers times chunks.")
+    used_links_percent: float = says("share of links in use in the steady state.")
+    lanes: Table = says(
+        "per lane ``reduce_height``, ``copy_height``: most transfers that a contribution, or a result, goes through."
+    )
+    links: Table = says("per link ``bytes`` on the wire, without headers.")
 
-    def __repr__(self) -> str:
-        return f"<Stats: {self.steps:,} steps, {self.transfers:,} transfers, {self.messages:,} messages>"
+    headline = "Stats: {0.steps:,} steps, {0.transfers:,} transfers, {0.messages:,} messages"
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SimulationResult(Result):
     """The outcome of one simulated collective, or of several in flight; times in nanoseconds.
 
@@ -147,48 +122,32 @@ class SimulationResult(Result):
     >>> result = antiphon.simulate("ring:4", antiphon.build("ring:4", "ring", bytes="1MiB"))
     >>> list(result.tables)
     ['links', 'ranks', 'chunks', 'flights', 'timeline']
-
-    Attributes:
-        fidelity: ``alpha-beta``, ``packet`` or ``flit``.
-        proof: the proof made before the schedule was timed.
-        time_ns: from the start to the last rank's finish.
-        first_chunk_ns: completion of the first complete chunk.
-        last_chunk_ns: completion of the last chunk.
-        link_utilization_mean: share of link time in use over the whole run, 0 to 1.
-        packet_hops: packets times links they crossed.
-        flit_hops: flits, headers included, times links they crossed.
-        events: events the engine processed.
-        links: row ``i`` is link ``i`` of the fabric: ``from``, ``to`` (nodes), ``busy_ns``,
-            ``utilization`` (0 to 1), ``bytes`` (without headers), ``packets``.
-        ranks: row ``i`` is rank ``i``: ``finish_ns``, ``sent_bytes``, ``received_bytes``,
-            ``reduce_ns`` (time spent adding).
-        chunks: ``lane``, ``chunk``, ``complete_ns``; lanes of all flights are numbered through.
-        flights: row ``i`` is flight ``i``, a collective by itself the only one: ``start_ns``, ``finish_ns``.
-        timeline: mean utilization of all links in equal windows: ``start_ns``, ``utilization``.
-        energy: what the run took, if it was asked for.
     """
 
-    fidelity: str
-    proof: Proof
-    time_ns: float
-    first_chunk_ns: float
-    last_chunk_ns: float
-    link_utilization_mean: float
-    packet_hops: int
-    flit_hops: int
-    events: int
-    links: Table
-    ranks: Table
-    chunks: Table
-    flights: Table
-    timeline: Table
-    energy: Energy | None = None
+    fidelity: str = says("``alpha-beta``, ``packet`` or ``flit``.")
+    proof: Proof = says("the proof made before the schedule was timed.")
+    time_ns: float = says("from the start to the last rank's finish.")
+    first_chunk_ns: float = says("completion of the first complete chunk.")
+    last_chunk_ns: float = says("completion of the last chunk.")
+    link_utilization_mean: float = says("share of link time in use over the whole run, 0 to 1.")
+    packet_hops: int = says("packets times links they crossed.")
+    flit_hops: int = says("flits, headers included, times links they crossed.")
+    events: int = says("events the engine processed.")
+    links: Table = says(
+        "row ``i`` is link ``i`` of the fabric: ``from``, ``to`` (nodes), ``busy_ns``, ``utilization`` (0 to 1),"
+        " ``bytes`` (without headers), ``packets``."
+    )
+    ranks: Table = says(
+        "row ``i`` is rank ``i``: ``finish_ns``, ``sent_bytes``, ``received_bytes``, ``reduce_ns`` (time spent adding)."
+    )
+    chunks: Table = says("``lane``, ``chunk``, ``complete_ns``; lanes of all flights are numbered through.")
+    flights: Table = says(
+        "row ``i`` is flight ``i``, a collective by itself the only one: ``start_ns``, ``finish_ns``."
+    )
+    timeline: Table = says("mean utilization of all links in equal windows: ``start_ns``, ``utilization``.")
+    energy: Energy | None = says("what the run took, if it was asked for.", default=None)
 
-    def __repr__(self) -> str:
-        return (
-            f"<SimulationResult {self.fidelity}: {self.time_ns:.1f} ns,"
-            f" {self.link_utilization_mean:.1%} mean link utilization>"
-        )
+    headline = "SimulationResult {0.fidelity}: {0.time_ns:.1f} ns, {0.link_utilization_mean:.1%} mean link utilization"
 
     def plot(self) -> Figure:
         """How busy the links are over time (extra ``plots``)."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import isnan
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.errors import AntiphonError
 from antiphon.results.base import Result
+from antiphon.results.record import APART, record, says
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ PARTS = ("links", "routers", "interfaces", "reductions", "memory")
 """The dynamic parts of an energy, in the order of tables."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Energy(Result):
     """Energy and power of a run (docs/energy.md). Parts are whole attojoules (1e-18 J), so that they sum exactly.
 
@@ -29,38 +29,37 @@ class Energy(Result):
     True
     >>> energy.lower_bound_j <= energy.total_j
     True
-
-    Attributes:
-        links_aj: on links.
-        routers_aj: in routers.
-        interfaces_aj: in network interfaces.
-        reductions_aj: adding.
-        memory_aj: reading and writing memory and engines' SRAM; endpoints other than ``npu`` and ``ace`` have none.
-        static_aj: static power over the time of the run.
-        time_ns: how long it took.
-        peak_power_w: mean power of the window in which it is largest, one of at most 512; for runs that are not timed
-            message by message, as docs/energy.md says.
-        lower_bound_aj: no schedule that does the same takes less; None where that is not known.
-        unknown: parameters of the system that are not known; they count as nothing.
-        system: whose energies counted.
-        links: row ``i`` is link ``i`` of the fabric: ``energy_j``; empty where links are not told apart.
-        power: over time in equal windows, ``start_ns`` and ``power_w``, in training over all iterations; empty where it
-            is not known.
     """
 
-    links_aj: int
-    routers_aj: int
-    interfaces_aj: int
-    reductions_aj: int
-    memory_aj: int
-    static_aj: int
-    time_ns: float
-    peak_power_w: float
-    lower_bound_aj: int | None
-    unknown: list[str]
-    system: str
-    links: Table
-    power: Table
+    links_aj: int = says("on links.", "total_j dynamic_j static_j links_j=parts_j.links")
+    routers_aj: int = says("in routers.", "routers_j=parts_j.routers")
+    interfaces_aj: int = says("in network interfaces.", "interfaces_j=parts_j.interfaces")
+    reductions_aj: int = says("adding.", "reductions_j=parts_j.reductions")
+    memory_aj: int = says(
+        "reading and writing memory and engines' SRAM; endpoints other than ``npu`` and ``ace`` have none.",
+        "memory_j=parts_j.memory",
+    )
+    static_aj: int = says("static power over the time of the run.", APART)
+    time_ns: float = says("how long it took.", "average_power_w")
+    peak_power_w: float = says(
+        "mean power of the window in which it is largest, one of at most 512; for runs that are not timed message"
+        " by message, as docs/energy.md says."
+    )
+    lower_bound_aj: int | None = says(
+        "no schedule that does the same takes less; None where that is not known.",
+        "energy_delay_js lower_bound_j",
+    )
+    unknown: list[str] = says("parameters of the system that are not known; they count as nothing.")
+    system: str = says("whose energies counted.")
+    links: Table = says(
+        "row ``i`` is link ``i`` of the fabric: ``energy_j``; empty where links are not told apart.",
+        APART,
+    )
+    power: Table = says(
+        "over time in equal windows, ``start_ns`` and ``power_w``, in training over all iterations; empty where it"
+        " is not known.",
+        APART,
+    )
 
     def __repr__(self) -> str:
         during = f" in {self.time_ns:,.1f} ns, {self.average_power_w:.4g} W" if self.time_ns else ", dynamic"
@@ -111,21 +110,6 @@ class Energy(Result):
         """Energy times time, in joule seconds."""
         return self.total_j * self.time_ns * 1e-9
 
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        return {
-            "total_j": self.total_j,
-            "dynamic_j": self.dynamic_j,
-            "static_j": self.static_j,
-            **{f"{part}_j": joules for part, joules in self.parts_j.items()},
-            "average_power_w": self.average_power_w,
-            "peak_power_w": self.peak_power_w,
-            "energy_delay_js": self.energy_delay_js,
-            "lower_bound_j": self.lower_bound_j,
-            "unknown": self.unknown,
-            "system": self.system,
-        }
-
     def __add__(self, other: Energy) -> Energy:
         """Both at the same time, each by itself; tables, peak and bound are lost."""
         parts = {
@@ -150,35 +134,20 @@ class Energy(Result):
         return plot.lines("power", {"all": points}, "time", "W")
 
 
-def energy_dict(energy: Energy | None) -> dict[str, Any]:
-    """The key ``energy`` of documents, where it was asked for."""
-    return {} if energy is None else {"energy": energy.to_dict()}
-
-
-@dataclass(frozen=True, eq=False)
+@record
 class Area(Result):
     """Area of a fabric's routers and its ranks' engines, from published constants scaled with counts (docs/energy.md).
 
     >>> import antiphon
     >>> round(antiphon.area("mesh:8x8").total_mm2, 3)
     8.333
-
-    Attributes:
-        ports: of a router, with that of its rank; all have as many as the largest.
-        total_mm2: all parts, in square millimetres.
-        parts: ``part``, ``count``, ``area_um2`` of one in square micrometres, ``power_mw`` of one (NaN where it is not
-            published), ``source``.
     """
 
-    ports: int
-    total_mm2: float
-    parts: Table
+    ports: int = says("of a router, with that of its rank; all have as many as the largest.")
+    total_mm2: float = says("all parts, in square millimetres.")
+    parts: Table = says(
+        "``part``, ``count``, ``area_um2`` of one in square micrometres, ``power_mw`` of one (NaN where it is not"
+        " published), ``source``."
+    )
 
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        rows = self.parts.rows()
-        rows = [row | {"power_mw": None if isnan(row["power_mw"]) else row["power_mw"]} for row in rows]
-        return {"ports": self.ports, "total_mm2": self.total_mm2, "parts": rows}
-
-    def __repr__(self) -> str:
-        return f"<Area: {self.total_mm2:.3f} mm2>"
+    headline = "Area: {0.total_mm2:.3f} mm2"

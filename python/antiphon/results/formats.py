@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from antiphon.results.record import Record, record, says
 
 
-@dataclass(frozen=True)
-class FileProof:
+@record
+class FileProof(Record):
     """That a program of another tool's format computes its collective, as it stands.
 
     >>> import antiphon
@@ -15,46 +14,21 @@ class FileProof:
     >>> proof = antiphon.prove_file(text=text)
     >>> proof.collective, proof.ranks, proof.messages, proof.fifo_depth
     ('all-reduce', 4, 24, 1)
-
-    Attributes:
-        format: name of the format.
-        name: what the file calls itself.
-        collective: what it computes.
-        root: rank that a Broadcast starts from, or a Reduce ends at; None for other collectives.
-        ranks: number of ranks.
-        thread_blocks: of all ranks together; 0 where a format has none.
-        steps: of all thread blocks.
-        messages: between ranks.
-        fifo_depth: messages that a connection must hold so that nothing can deadlock; 0 where there are no connections.
-        places: how input and output may lie: ``in-place``, ``out-of-place``.
-        consumers: name of everything that reads the format, and what keeps it from this file, if anything.
     """
 
-    format: str
-    name: str
-    collective: str
-    root: int | None
-    ranks: int
-    thread_blocks: int
-    steps: int
-    messages: int
-    fifo_depth: int
-    places: list[str]
-    consumers: list[tuple[str, str | None]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md."""
-        consumers = [{"name": name, "refuses": why} for name, why in self.consumers]
-        fields = (
-            "format",
-            "name",
-            "collective",
-            "root",
-            "ranks",
-            "thread_blocks",
-            "steps",
-            "messages",
-            "fifo_depth",
-            "places",
-        )
-        return {field: getattr(self, field) for field in fields} | {"consumers": consumers}
+    format: str = says("name of the format.")
+    name: str = says("what the file calls itself.")
+    collective: str = says("what it computes.")
+    root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; None for other collectives.")
+    ranks: int = says("number of ranks.")
+    thread_blocks: int = says("of all ranks together; 0 where a format has none.")
+    steps: int = says("of all thread blocks.")
+    messages: int = says("between ranks.")
+    fifo_depth: int = says(
+        "messages that a connection must hold so that nothing can deadlock; 0 where there are no connections."
+    )
+    places: list[str] = says("how input and output may lie: ``in-place``, ``out-of-place``.")
+    consumers: list[tuple[str, str | None]] = says(
+        "name of everything that reads the format, and what keeps it from this file, if anything.",
+        "consumers[name,refuses]",
+    )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.results.base import Result
-from antiphon.results.energy import Energy, energy_dict
+from antiphon.results.energy import Energy
+from antiphon.results.record import APART, ASKED, Record, record, says
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class Router:
+@record
+class Router(Record):
     """The virtual-channel routers of a flit-level network (docs/noc.md).
 
     >>> import antiphon
@@ -44,29 +44,23 @@ class Router:
     # end of fields
 
 
-@dataclass(frozen=True)
-class Latency:
+@record
+class Latency(Record):
     """Latencies of packets in cycles, from creation to the arrival of the last flit.
 
     >>> import antiphon
     >>> latency = antiphon.noc("mesh:2x2", warm_up_cycles=50, cycles=500).packet_latency_cycles
     >>> latency.p50 <= latency.p99
     True
-
-    Attributes:
-        mean: their mean.
-        half_width: half the width of the 95 % confidence interval of the mean; None if unknown.
-        p50: the median.
-        p99: the 99th percentile.
     """
 
-    mean: float
-    half_width: float | None
-    p50: int
-    p99: int
+    mean: float = says("their mean.")
+    half_width: float | None = says("half the width of the 95 % confidence interval of the mean; None if unknown.")
+    p50: int = says("the median.")
+    p99: int = says("the 99th percentile.")
 
 
-@dataclass(frozen=True)
+@record
 class NocResult(Result):
     """What a flit-level network did under synthetic traffic.
 
@@ -74,55 +68,37 @@ class NocResult(Result):
     >>> antiphon.noc("mesh:2x2", rate=0.1, warm_up_cycles=50, cycles=500).stable
     True
 
-    Attributes:
-        fabric: the fabric's name.
-        traffic: the pattern of destinations.
-        rate: flits offered per node and cycle.
-        packet_flits: flits of every packet.
-        router: the routers.
-        routing: ``xy``, ``yx`` or ``minimal``.
-        link_cycles: cycles that a link takes for one flit.
-        latency_cycles: cycles that a flit travels after that.
-        seed: seed of all random numbers.
-        packet_latency_cycles: from creation to the arrival of the last flit.
-        network_latency_mean_cycles: from injection of the head to the arrival of the last flit.
-        accepted_flits_per_node_cycle: flits that left the network.
-        hops_mean: routers passed, those at both ends included.
-        stable: the network kept up. If not, it is beyond saturation, and latencies are those of
-            packets delivered, whatever is still queued.
-        packets: packets measured.
-        warm_up_cycles: cycles before the measurement.
-        cycles: cycles measured.
-        flit_hops: flits times links they crossed, in the whole run.
-        events: events the engine processed.
-        energy: what the whole run took, if it was asked for.
+    Its table ``runs`` is one row, what ``to_dict`` has.
     """
 
-    fabric: str
-    traffic: str
-    rate: float
-    packet_flits: int
-    router: Router
-    routing: str
-    link_cycles: int
-    latency_cycles: int
-    seed: int
-    packet_latency_cycles: Latency
-    network_latency_mean_cycles: float
-    accepted_flits_per_node_cycle: float
-    hops_mean: float
-    stable: bool
-    packets: int
-    warm_up_cycles: int
-    cycles: int
-    flit_hops: int
-    events: int
-    energy: Energy | None = None
+    fabric: str = says("the fabric's name.")
+    traffic: str = says("the pattern of destinations.")
+    rate: float = says("flits offered per node and cycle.")
+    packet_flits: int = says("flits of every packet.")
+    router: Router = says("the routers.")
+    routing: str = says("``xy``, ``yx`` or ``minimal``.")
+    link_cycles: int = says("cycles that a link takes for one flit.")
+    latency_cycles: int = says("cycles that a flit travels after that.")
+    seed: int = says("seed of all random numbers.")
+    packet_latency_cycles: Latency = says("from creation to the arrival of the last flit.")
+    accepted_flits_per_node_cycle: float = says("flits that left the network.")
+    hops_mean: float = says("routers passed, those at both ends included.")
+    stable: bool = says(
+        "the network kept up. If not, it is beyond saturation, and latencies are those of packets delivered,"
+        " whatever is still queued."
+    )
+    packets: int = says("packets measured.")
+    warm_up_cycles: int = says("cycles before the measurement.")
+    cycles: int = says("cycles measured.")
+    flit_hops: int = says("flits times links they crossed, in the whole run.")
+    events: int = says("events the engine processed.")
+    network_latency_mean_cycles: float = says(
+        "from injection of the head to the arrival of the last flit.",
+        "network_latency_cycles.mean=network_latency_mean_cycles",
+    )
+    energy: Energy | None = says("what the whole run took, if it was asked for.", ASKED, default=None)
 
-    @property
-    def tables(self) -> dict[str, Table]:
-        """``runs``: one row, what ``to_dict`` has."""
-        return {"runs": Table.of_rows([self.to_dict()])}
+    row = "runs"
 
     def __repr__(self) -> str:
         state = "" if self.stable else ", saturated"
@@ -131,71 +107,58 @@ class NocResult(Result):
             f" latency {self.packet_latency_cycles.mean:,.2f} cycles{state}>"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as documented in docs/json.md."""
-        document = asdict(replace(self, energy=None))
-        mean = document.pop("network_latency_mean_cycles")
-        del document["energy"]
-        return document | {"network_latency_cycles": {"mean": mean}} | energy_dict(self.energy)
 
-
-@dataclass(frozen=True, eq=False)
+@record
 class RailsRun(Result):
     """A collective on a multi-dimensional network, timed stage by stage.
 
     >>> import antiphon
     >>> antiphon.rails("2D-SW_SW", chunks=4, scheduler="baseline").orders[0]
     ([1, 2], [2, 1])
-
-    Attributes:
-        topology: preset name or specification.
-        npus: NPUs of the topology.
-        collective: what was done.
-        bytes: full buffer size.
-        scheduler: ``baseline``, ``themis``, ``search`` or ``phased``.
-        intra: queue policy of a dimension: ``fifo``, ``scf``, ``scf-before``, ``tail`` or ``oldest``.
-        chunks: equal parts of the buffer that are scheduled one by one.
-        endpoint: what stands between memory and links.
-        time_ns: completion of the last chunk.
-        jittered_time_ns: the same with every NPU by itself and jitter; None without jitter.
-        utilization: mean over dimensions, weighted by their rates, 0 to 1.
-        utilization_bound: no scheduler reaches more in an AllReduce, latency apart; None for other
-            collectives and where switches reduce.
-        dimensions: ``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.
-        orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
-        proof: what was proven of the plan's messages, by symmetry, and what that rests on; None where
-            they are too many or switches reduce.
-        timeline: equal windows, ``start_ns`` and for ``dim1``, ``dim2``, ... the share in which the
-            dimension had a chunk.
-        stages: every stage of every chunk: ``dimension`` (from 1), ``chunk`` and ``stage`` (from 0),
-            ``ready_ns`` when it began to wait, ``start_ns`` and ``finish_ns`` of its service.
-        energy: what it took, if it was asked for; its ``links`` are dimensions.
     """
 
-    topology: str
-    npus: int
-    collective: str
-    bytes: int
-    scheduler: str
-    intra: str
-    chunks: int
-    endpoint: str
-    time_ns: float
-    jittered_time_ns: float | None
-    utilization: float
-    utilization_bound: float | None
-    dimensions: Table
-    orders: list[tuple[list[int], list[int]]]
-    proof: str | None
-    timeline: Table
-    stages: Table
-    energy: Energy | None = None
+    topology: str = says("preset name or specification.")
+    npus: int = says("NPUs of the topology.")
+    collective: str = says("what was done.")
+    bytes: int = says("full buffer size.")
+    scheduler: str = says("``baseline``, ``themis``, ``search`` or ``phased``.")
+    intra: str = says("queue policy of a dimension: ``fifo``, ``scf``, ``scf-before``, ``tail`` or ``oldest``.")
+    chunks: int = says("equal parts of the buffer that are scheduled one by one.")
+    endpoint: str = says("what stands between memory and links.")
+    time_ns: float = says("completion of the last chunk.")
+    jittered_time_ns: float | None = says("the same with every NPU by itself and jitter; None without jitter.")
+    utilization: float = says("mean over dimensions, weighted by their rates, 0 to 1.")
+    utilization_bound: float | None = says(
+        "no scheduler reaches more in an AllReduce, latency apart; None for other collectives and where switches"
+        " reduce."
+    )
+    proof: str | None = says(
+        "what was proven of the plan's messages, by symmetry, and what that rests on; None where they are too many"
+        " or switches reduce."
+    )
+    dimensions: Table = says("``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.")
+    orders: list[tuple[list[int], list[int]]] = says(
+        "per chunk, dimensions (from 1) before the AllGather, and of the AllGather.",
+        "orders[first,gather]",
+    )
+    timeline: Table = says(
+        "equal windows, ``start_ns`` and for ``dim1``, ``dim2``, ... the share in which the dimension had a chunk.",
+        APART,
+    )
+    stages: Table = says(
+        "every stage of every chunk: ``dimension`` (from 1), ``chunk`` and ``stage`` (from 0), ``ready_ns`` when it"
+        " began to wait, ``start_ns`` and ``finish_ns`` of its service.",
+        APART,
+    )
+    energy: Energy | None = says(
+        "what it took, if it was asked for; its ``links`` are dimensions.",
+        ASKED,
+        default=None,
+    )
 
-    def __repr__(self) -> str:
-        return (
-            f"<RailsRun {self.scheduler} ({self.intra}) on {self.topology}: {self.time_ns:,.1f} ns,"
-            f" utilization {self.utilization:.1%}>"
-        )
+    headline = (
+        "RailsRun {0.scheduler} ({0.intra}) on {0.topology}: {0.time_ns:,.1f} ns, utilization {0.utilization:.1%}"
+    )
 
     def plot(self) -> Figure:
         """In which share of the time each dimension had a chunk, over time (extra ``plots``)."""
@@ -203,163 +166,95 @@ class RailsRun(Result):
         of = {name: (starts, share.tolist()) for name, share in self.timeline.items() if name != "start_ns"}
         return plot.lines(f"{self.scheduler} on {self.topology}", of, "time", "share of time with a chunk")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The run as documented in docs/json.md, without its timeline and stages."""
-        return {
-            "topology": self.topology,
-            "npus": self.npus,
-            "collective": self.collective,
-            "bytes": self.bytes,
-            "scheduler": self.scheduler,
-            "intra": self.intra,
-            "chunks": self.chunks,
-            "endpoint": self.endpoint,
-            "time_ns": self.time_ns,
-            "jittered_time_ns": self.jittered_time_ns,
-            "utilization": self.utilization,
-            "utilization_bound": self.utilization_bound,
-            "proof": self.proof,
-            "dimensions": self.dimensions.rows(),
-            "orders": [{"first": list(first), "gather": list(gather)} for first, gather in self.orders],
-            **energy_dict(self.energy),
-        }
 
-
-@dataclass(frozen=True, eq=False)
+@record
 class RailsAdvice(Result):
     """What the rates of a multi-dimensional network are good for (Themis paper, section 6.3).
 
     >>> import antiphon
     >>> antiphon.advise_rails("2D-SW_SW").pairs["provision"].tolist()
     ['over-provisioned']
-
-    Attributes:
-        topology: preset name or specification.
-        npus: NPUs of the topology.
-        utilization_bound: largest mean utilization that any scheduler reaches in an AllReduce,
-            latency apart.
-        baseline_utilization: that of the fixed order.
-        dimensions: ``name``, ``gbit_per_s``, ``balanced_gbit_per_s`` (the same total, so that the
-            fixed order keeps all busy), ``binding`` (too slow for what must go over them).
-        pairs: ``near`` and ``far`` dimension (from 1), ``ratio`` of the far one's rate to what is
-            just enough, ``provision`` in a word.
     """
 
-    topology: str
-    npus: int
-    utilization_bound: float
-    baseline_utilization: float
-    dimensions: Table
-    pairs: Table
+    topology: str = says("preset name or specification.")
+    npus: int = says("NPUs of the topology.")
+    utilization_bound: float = says(
+        "largest mean utilization that any scheduler reaches in an AllReduce, latency apart."
+    )
+    baseline_utilization: float = says("that of the fixed order.")
+    dimensions: Table = says(
+        "``name``, ``gbit_per_s``, ``balanced_gbit_per_s`` (the same total, so that the fixed order keeps all"
+        " busy), ``binding`` (too slow for what must go over them)."
+    )
+    pairs: Table = says(
+        "``near`` and ``far`` dimension (from 1), ``ratio`` of the far one's rate to what is just enough,"
+        " ``provision`` in a word."
+    )
 
-    def __repr__(self) -> str:
-        return f"<RailsAdvice {self.topology}: at most {self.utilization_bound:.1%} of the rates>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The advice as documented in docs/json.md."""
-        return {
-            "topology": self.topology,
-            "npus": self.npus,
-            "utilization_bound": self.utilization_bound,
-            "baseline_utilization": self.baseline_utilization,
-            "dimensions": self.dimensions.rows(),
-            "pairs": self.pairs.rows(),
-        }
+    headline = "RailsAdvice {0.topology}: at most {0.utilization_bound:.1%} of the rates"
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class TreesAdvice(Result):
     """Ring, tree and overlapped tree by a closed-form cost model (C-Cube paper, sections II-C and III-C).
 
     >>> import antiphon
     >>> antiphon.advise_trees(16, "1MiB").ways["name"][0]
     np.str_('ring')
-
-    Attributes:
-        ranks: ranks of the AllReduce.
-        bytes: full buffer size.
-        latency_ns: of one step.
-        bandwidth_gb_per_s: of one link in one direction.
-        height: edges from the root of the binary tree to the farthest leaf.
-        ways: ``name``; ``trees`` the data is divided among, 0 for the ring; ``chunks`` of each; ``steps``;
-            ``time_ns`` of these steps; ``formula_ns``, by the paper's equation; ``first_chunk_ns`` until the
-            first chunk is complete everywhere; ``ring_faster_from_bytes`` and ``ring_faster_to_bytes``,
-            the sizes between which the ring is faster by the equations (both 0: at no size).
     """
 
-    ranks: int
-    bytes: int
-    latency_ns: float
-    bandwidth_gb_per_s: float
-    height: int
-    ways: Table
+    ranks: int = says("ranks of the AllReduce.")
+    bytes: int = says("full buffer size.")
+    latency_ns: float = says("of one step.")
+    bandwidth_gb_per_s: float = says("of one link in one direction.")
+    height: int = says("edges from the root of the binary tree to the farthest leaf.")
+    ways: Table = says(
+        "``name``; ``trees`` the data is divided among, 0 for the ring; ``chunks`` of each; ``steps``; ``time_ns``"
+        " of these steps; ``formula_ns``, by the paper's equation; ``first_chunk_ns`` until the first chunk is"
+        " complete everywhere; ``ring_faster_from_bytes`` and ``ring_faster_to_bytes``, the sizes between which the"
+        " ring is faster by the equations (both 0: at no size)."
+    )
 
-    def __repr__(self) -> str:
-        return f"<TreesAdvice {self.ranks:,} ranks, {self.bytes:,} bytes: {len(self.ways['name'])} ways>"
+    headline = "TreesAdvice {0.ranks:,} ranks, {0.bytes:,} bytes: {0.ways.height} ways"
 
     def plot(self) -> Figure:
         """The time of each way (extra ``plots``)."""
         times = dict(zip(self.ways["name"].tolist(), self.ways["time_ns"].tolist(), strict=True))
         return plot.bars(f"AllReduce on {self.ranks:,} ranks", times)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The advice as documented in docs/json.md."""
-        return {
-            "ranks": self.ranks,
-            "bytes": self.bytes,
-            "latency_ns": self.latency_ns,
-            "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
-            "height": self.height,
-            "ways": self.ways.rows(),
-        }
 
-
-@dataclass(frozen=True, eq=False)
+@record
 class EngineAdvice(Result):
     """How large a collectives engine must be (ACE, ISCA 2021): ``advise_ace``.
 
     >>> import antiphon
     >>> antiphon.advise_ace("ace:4x2x2", "1MiB", share=0.5).parts["part"].tolist()
     ['alus', 'control', 'sram', 'switch']
-
-    Attributes:
-        topology: preset name or specification.
-        collective: what is done.
-        bytes: full buffer size.
-        share: of the speed with an ideal endpoint that was asked for.
-        reached: what the engine reaches.
-        ideal_ns: the time with an ideal endpoint.
-        endpoint: the engine, as ``--endpoint`` takes it.
-        sram_bytes: its SRAM.
-        fsms: its state machines.
-        memory_gb_per_s: memory bandwidth set aside for it.
-        bus_gb_per_s: rate of its bus from memory.
-        alus: its adders.
-        paper_reached: what the paper's engine reaches, with these chunks.
-        limit: the part of that one of which plenty helps most, as in ``alone``; None if it reaches the share.
-        alone: the least of each, ``part`` and ``least``, with plenty of the others.
-        parts: ``part``, ``area_um2`` and ``power_mw`` of the engine in 28 nm, scaled from the paper's Table IV.
     """
 
-    topology: str
-    collective: str
-    bytes: int
-    share: float
-    reached: float
-    ideal_ns: float
-    endpoint: str
-    sram_bytes: int
-    fsms: int
-    memory_gb_per_s: float
-    bus_gb_per_s: float
-    alus: int
-    paper_reached: float
-    limit: str | None
-    alone: Table
-    parts: Table
+    topology: str = says("preset name or specification.")
+    collective: str = says("what is done.")
+    bytes: int = says("full buffer size.")
+    share: float = says("of the speed with an ideal endpoint that was asked for.")
+    reached: float = says("what the engine reaches.")
+    ideal_ns: float = says("the time with an ideal endpoint.")
+    endpoint: str = says("the engine, as ``--endpoint`` takes it.")
+    sram_bytes: int = says("its SRAM.")
+    fsms: int = says("its state machines.")
+    memory_gb_per_s: float = says("memory bandwidth set aside for it.")
+    bus_gb_per_s: float = says("rate of its bus from memory.")
+    alus: int = says("its adders.")
+    paper_reached: float = says("what the paper's engine reaches, with these chunks.")
+    limit: str | None = says(
+        "the part of that one of which plenty helps most, as in ``alone``; None if it reaches the share.",
+        "limit area_um2 power_mw",
+    )
+    alone: Table = says("the least of each, ``part`` and ``least``, with plenty of the others.")
+    parts: Table = says(
+        "``part``, ``area_um2`` and ``power_mw`` of the engine in 28 nm, scaled from the paper's Table IV."
+    )
 
-    def __repr__(self) -> str:
-        return f"<EngineAdvice {self.topology}: {self.endpoint}, {self.reached:.1%} of ideal>"
+    headline = "EngineAdvice {0.topology}: {0.endpoint}, {0.reached:.1%} of ideal"
 
     @property
     def area_um2(self) -> float:
@@ -370,26 +265,3 @@ class EngineAdvice(Result):
     def power_mw(self) -> float:
         """Power of all parts."""
         return float(self.parts["power_mw"].sum())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The advice as documented in docs/json.md."""
-        return {
-            "topology": self.topology,
-            "collective": self.collective,
-            "bytes": self.bytes,
-            "share": self.share,
-            "reached": self.reached,
-            "ideal_ns": self.ideal_ns,
-            "endpoint": self.endpoint,
-            "sram_bytes": self.sram_bytes,
-            "fsms": self.fsms,
-            "memory_gb_per_s": self.memory_gb_per_s,
-            "bus_gb_per_s": self.bus_gb_per_s,
-            "alus": self.alus,
-            "paper_reached": self.paper_reached,
-            "limit": self.limit,
-            "area_um2": self.area_um2,
-            "power_mw": self.power_mw,
-            "alone": self.alone.rows(),
-            "parts": self.parts.rows(),
-        }

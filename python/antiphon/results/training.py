@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.results.base import Result
+from antiphon.results.record import record, says
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ PASSES = ("forward", "input gradient", "weight gradient")
 """What the numbers of passes mean."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Iteration(Result):
     """One iteration of training; times in nanoseconds, means if several follow each other.
 
@@ -24,44 +24,38 @@ class Iteration(Result):
     >>> iteration = antiphon.train("alexnet", "ring:4", "ring").iteration
     >>> iteration.time_ns == iteration.compute_ns + iteration.exposed_communication_ns
     True
-
-    Attributes:
-        count: iterations that follow each other.
-        time_ns: all of one.
-        forward_ns: time in which a forward pass is computed, in whatever stream.
-        backward_ns: time in which only gradients are computed.
-        aggregation_ns: adding up the gradients of a rank's PEs.
-        communication_ns: sum of all exchanges.
-        exposed_communication_ns: time in which nothing is computed: ``exposed_model_ns`` between layers,
-            ``exposed_data_ns`` for gradients.
-        turnaround_ns: with overlap ``ccube`` or ``both``, the part of it until the first layer has its gradients.
-        bubbles_ns: with overlap ``ccube`` or ``both``, the part of it in which later layers wait for theirs.
-        exchanges: per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and
-            ``last_layer`` it is for, ``ready_ns``, ``start_ns``, ``finish_ns``.
-        computations: in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight
-            gradient), ``stream``, ``ready_ns`` (what it waits for from exchanges and other streams is there),
-            ``start_ns``, ``finish_ns``.
-        network: on rails, in equal windows from ``start_ns`` on, the share of time in which links of ``dim1``,
-            ``dim2``, ... are busy; empty on fabrics.
     """
 
-    count: int
-    time_ns: float
-    forward_ns: float
-    backward_ns: float
-    aggregation_ns: float
-    communication_ns: float
-    exposed_communication_ns: float
-    exposed_model_ns: float
-    exposed_data_ns: float
-    turnaround_ns: float
-    bubbles_ns: float
-    exchanges: Table
-    computations: Table
-    network: Table
+    count: int = says("iterations that follow each other.")
+    time_ns: float = says("all of one.")
+    forward_ns: float = says("time in which a forward pass is computed, in whatever stream.")
+    backward_ns: float = says("time in which only gradients are computed.")
+    aggregation_ns: float = says("adding up the gradients of a rank's PEs.")
+    communication_ns: float = says("sum of all exchanges.")
+    exposed_communication_ns: float = says("time in which nothing is computed.")
+    exposed_model_ns: float = says("the part of it between layers.")
+    exposed_data_ns: float = says("the part of it for gradients.")
+    turnaround_ns: float = says(
+        "with overlap ``ccube`` or ``both``, the part of it until the first layer has its gradients."
+    )
+    bubbles_ns: float = says(
+        "with overlap ``ccube`` or ``both``, the part of it in which later layers wait for theirs."
+    )
+    exchanges: Table = says(
+        "per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and ``last_layer`` it is for,"
+        " ``ready_ns``, ``start_ns``, ``finish_ns``."
+    )
+    computations: Table = says(
+        "in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight gradient),"
+        " ``stream``, ``ready_ns`` (what it waits for from exchanges and other streams is there), ``start_ns``,"
+        " ``finish_ns``."
+    )
+    network: Table = says(
+        "on rails, in equal windows from ``start_ns`` on, the share of time in which links of ``dim1``, ``dim2``,"
+        " ... are busy; empty on fabrics."
+    )
 
-    def __repr__(self) -> str:
-        return f"<Iteration: {self.time_ns:,.1f} ns, {self.exposed_communication_ns:,.1f} ns exposed>"
+    headline = "Iteration: {0.time_ns:,.1f} ns, {0.exposed_communication_ns:,.1f} ns exposed"
 
     def plot(self, title: str = "One iteration") -> Figure:
         """What is computed and exchanged when (extra ``plots``)."""

@@ -61,6 +61,7 @@ class Command:
         run: makes the record. What it takes by name are keys; ``**given`` are the others of what it is of.
         of: functions of the package that it calls, whose inputs are keys.
         shown: columns of its results that are shown on a terminal.
+        also: further ones that tables have unless others are chosen.
         without: inputs of these functions that are no keys.
         system: the platform where none is named.
     """
@@ -68,8 +69,14 @@ class Command:
     run: Callable[..., Record]
     of: tuple[Callable[..., Any], ...]
     shown: tuple[str, ...]
+    also: str
     without: str = ""
     system: str = "generic"
+
+    @property
+    def columns(self) -> list[str]:
+        """The main ones."""
+        return [*self.shown, *self.also.split()]
 
     @property
     def keys(self) -> Mapping[str, Any]:
@@ -262,15 +269,61 @@ def _named(heartbeat: Heartbeat) -> Callable[[str, float], object]:
 
 
 COMMANDS = {
-    "simulate": Command(_simulate, (build,), ("time_ns", "efficiency", "bus_bandwidth_gb_per_s")),
-    "compare": Command(
-        _compare, (compare,), ("best.algorithm", "best.time_ns", "best.efficiency"), without="schedules estimates"
+    "simulate": Command(
+        _simulate,
+        (build,),
+        ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"),
+        "algorithm ranks verified lower_bound_ns bound.binding algorithm_bandwidth_gb_per_s"
+        " link_utilization_mean link_utilization_max steps energy.total_j",
     ),
-    "bound": Command(_bound, (lower_bound,), ("bound.binding", "lower_bound_ns")),
-    "train": Command(_train, (train,), ("iteration_ns", "exposed_communication_ns", "epoch_ns")),
-    "rails": Command(_rails, (rails,), ("time_ns", "utilization"), without="enforced", system="ideal"),
-    "noc": Command(_noc, (noc,), ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable")),
-    "configure": Command(_configure, (configure,), ("algorithm", "time_ns", "speedup", "efficiency"), system="aries"),
-    "tune": Command(_tune, (tune,), ("best.algorithm", "best.time_ns", "best.efficiency")),
+    "compare": Command(
+        _compare,
+        (compare,),
+        ("best.algorithm", "best.time_ns", "best.efficiency"),
+        "best.verified lower_bound_ns bound.binding best.algorithm_bandwidth_gb_per_s best.bus_bandwidth_gb_per_s"
+        " best.link_utilization_mean best.link_utilization_max best.steps best.energy.total_j",
+        without="schedules estimates",
+    ),
+    "bound": Command(
+        _bound,
+        (lower_bound,),
+        ("bound.binding", "lower_bound_ns"),
+        "bound.volume_ns bound.cut_ns bound.latency_ns bound.strength_ns bound.prices_ns bound.limit.text",
+    ),
+    "train": Command(
+        _train,
+        (train,),
+        ("iteration_ns", "exposed_communication_ns", "epoch_ns"),
+        "global_batch iterations samples_per_s compute_ns communication_ns overlapped_communication_ns"
+        " exposed_model_ns exposed_data_ns gradient_bytes energy.total_j",
+    ),
+    "rails": Command(
+        _rails,
+        (rails,),
+        ("time_ns", "utilization"),
+        "utilization_bound jittered_time_ns npus scheduler intra chunks endpoint energy.total_j",
+        without="enforced",
+        system="ideal",
+    ),
+    "noc": Command(
+        _noc,
+        (noc,),
+        ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable"),
+        "packet_latency_cycles.half_width packet_latency_cycles.p50 packet_latency_cycles.p99"
+        " network_latency_cycles.mean hops_mean packets cycles unstable_rate energy.total_j",
+    ),
+    "configure": Command(
+        _configure,
+        (configure,),
+        ("algorithm", "time_ns", "speedup", "efficiency"),
+        "fabric given_ns lower_bound_ns lower_bound_by simulated ended",
+        system="aries",
+    ),
+    "tune": Command(
+        _tune,
+        (tune,),
+        ("best.algorithm", "best.time_ns", "best.efficiency"),
+        "best.lower_bound_ns best.lower_bound_of best.algorithm_bandwidth_gb_per_s objective best.energy.total_j",
+    ),
 }
 """By name."""

@@ -19,7 +19,7 @@ from antiphon.files import written_whole
 from antiphon.flat import Row
 from antiphon.parallel import threads, threads_of
 from antiphon.results.table import Table
-from antiphon.studies.commands import CommandPoint
+from antiphon.studies.commands import COMMANDS, CommandPoint
 from antiphon.studies.grid import Grid
 from antiphon.studies.identity import key_of
 from antiphon.studies.jobs import Job, Record, refusal_of
@@ -46,17 +46,23 @@ class Study(Sequence[Row]):
         values: what varies, of each point.
         records: of each point the object that its command prints with ``--json``, or ``{"refused": ...}``.
         made: points that were run by this call; the others were stored already, or run by other processes.
+        columns: of results that rows have; None: all, as in ``dataclasses.replace(found, columns=None)``.
     """
 
     values: Sequence[Mapping[str, Any]]
     records: Sequence[Record]
     made: int
+    columns: Sequence[str] | None = None
 
     @cached_property
     def rows(self) -> list[Row]:
-        """A row for each point: what varies first, then why it has no result, then its results, objects as
-        ``object.key``, lists left out."""
-        return rows_of_points(self.values, self.records)
+        """A row for each point: what varies first, then why it has no result, then ``columns`` of its results, objects
+        as ``object.key``, lists left out.
+
+        Raises:
+            AntiphonError: ``unknown-name`` for a column that no result has.
+        """
+        return rows_of_points(self.values, self.records, self.columns)
 
     @property
     def refused(self) -> dict[str, int]:
@@ -118,6 +124,7 @@ def study(
     jobs: int | None = None,
     time_limit_s: float | None = None,
     shard: tuple[int, int] | None = None,
+    columns: str | Iterable[str] | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Runs every point of a grid, once: what is stored is not run again.
@@ -135,6 +142,8 @@ def study(
         time_limit_s: what takes longer has a record that says so. It is noticed when a point reports its progress;
             ``antiphon.studies.Workers`` kill what does not.
         shard: ``(i, n)``: only the i-th of n parts of the points, from 1.
+        columns: of results that the table has: ``all``, or names, as a list or with commas; default: the main ones of
+            the command, all of points of another kind.
         progress: called with the number of points that are done and of all.
 
     Returns:
@@ -156,6 +165,11 @@ def study(
     expect("store", store, str, os.PathLike, type(None))
     if store is not None and "\0" in os.fspath(store):
         raise AntiphonError("store has a zero character; name a folder", "bad-file")
+    if isinstance(columns, str):
+        columns = [name.strip() for name in columns.split(",")]
+    chosen = None if columns is None else list(columns)
+    for name in chosen or ():
+        expect("columns", name, str)
     check_limit(time_limit_s)
     points = part_of(list(grid.points() if isinstance(grid, Grid) else grid), shard)
     with ExitStack() as opened:
@@ -177,8 +191,14 @@ def study(
             limit_s=time_limit_s,
             progress=progress,
         )
-        columns = grid.columns if isinstance(grid, Grid) else None
-        return Study([values_of(point, columns) for point in points], [runs.record(key) for key in keys], made)
+        varying = grid.columns if isinstance(grid, Grid) else None
+        records = [runs.record(key) for key in keys]
+        if chosen is None and isinstance(grid, Grid):
+            main = COMMANDS[grid.command].columns
+            chosen = [name for name in main if any(_has(record, name) for record in records)]
+        elif chosen == ["all"]:
+            chosen = None
+        return Study([values_of(point, varying) for point in points], records, made, chosen)
 
 
 def runs_beside(path: str | os.PathLike[str]) -> Path:
@@ -205,3 +225,9 @@ def values_of(point: Job, columns: list[str] | None) -> dict[str, Any]:
         return given if columns is None else {key: given.get(key) for key in columns}
     values = {field.name: getattr(point, field.name) for field in fields(point)}
     return {key: value for key, value in values.items() if not isinstance(value, list | tuple | dict)}
+
+
+def _has(record: Mapping[str, Any], column: str) -> bool:
+    """Whether a record has a column ``key`` or ``object.key``."""
+    key, _, rest = column.partition(".")
+    return key in record and (not rest or (isinstance(record[key], Mapping) and _has(record[key], rest)))

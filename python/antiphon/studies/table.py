@@ -7,6 +7,7 @@ from typing import Any, TextIO, cast
 
 from antiphon.errors import AntiphonError
 from antiphon.flat import Row, flat, plain, write_csv
+from antiphon.studies.commands import unknown
 from antiphon.studies.jobs import Record
 
 SUFFIXES = (".csv", ".parquet")
@@ -15,15 +16,25 @@ REFUSED = ("refused.reason", "refused.code")
 """Columns that say why a point has no result."""
 
 
-def rows_of_points(points: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> list[Row]:
-    """A row for each point: its values, why it has no result, and its record, flat. All rows have the same keys.
+def rows_of_points(
+    points: Sequence[Mapping[str, Any]], records: Iterable[Record], chosen: Sequence[str] | None = None
+) -> list[Row]:
+    """A row for each point: its values, why it has no result, and its record, flat, or these columns of it. All rows
+    have the same keys.
 
-    >>> rows_of_points([{"rate": 0.1}], [{"rate": 0.1, "latency": {"mean": 5}, "runs": []}])
+    >>> rows_of_points([{"rate": 0.1}], [{"rate": 0.1, "latency": {"mean": 5}, "hops": 2}], ["latency.mean"])
     [{'rate': 0.1, 'refused.reason': None, 'refused.code': None, 'latency.mean': 5}]
+
+    Raises:
+        AntiphonError: ``unknown-name`` for a column that no record has, with the nearest.
     """
     results = [flat(record) for record in records]
     columns = dict.fromkeys((*(key for each in points for key in each), *REFUSED))
-    columns |= dict.fromkeys(key for each in results for key in each)
+    known = columns | dict.fromkeys(key for each in results for key in each)
+    for name in chosen or ():
+        if name not in known and len(known) > len(columns):
+            raise unknown("column", name, list(known), "columns")
+    columns |= known if chosen is None else dict.fromkeys(chosen)
     pairs = zip(points, results, strict=True)
     return [{key: point.get(key, result.get(key)) for key in columns} for point, result in pairs]
 

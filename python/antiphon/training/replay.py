@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from antiphon.files import read_text
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Fidelity, Order
 from antiphon.results import Result, Table
+from antiphon.results.record import APART, PLATFORM, record, says
 from antiphon.training.networks import collectives_of
 from antiphon.training.profiles import converted, profiles_of
 from antiphon.training.traces import prefix_of, trace_files
@@ -34,7 +34,7 @@ MOST_DRAWN = 64
 """Ranks of a chart."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Replay(Result):
     """Execution traces on one fabric.
 
@@ -46,50 +46,44 @@ class Replay(Result):
     >>> replayed.ranks.height, replayed.exchanges["kind"].tolist()
     (4, ['all-reduce'])
 
-    Attributes:
-        trace: prefix of the files.
-        fabric: specification of the fabric.
-        algorithm: the algorithm of its collectives.
-        exchange: the algorithm of those that ``algorithm`` does not do.
-        system: the platform.
-        fidelity: at which exchanges were simulated.
-        compute: the compute model of nodes that say their operations only; None if there is none.
-        order: which exchange goes first where several are under way.
-        nodes: of all ranks.
-        untimed_nodes: those of them that compute for a time that the trace does not say: they take none.
-        time_ns: when the last rank was done.
-        ranks: per rank ``compute_ns``, in which a stream of its accelerator computes; ``exposed_communication_ns``, in
-            which none does and an exchange that it is ready for is not over; ``other_ns``, in which only its host or
-            memory works; ``idle_ns``, in which it waits for other ranks or is done; ``finish_ns``, when it is done.
-        exchanges: per exchange ``name``, ``kind`` (a collective, ``message`` or ``barrier``), ``bytes`` of the full
-            buffer, ``group``, ``ranks`` (how many take part), ``ready_ns`` (the first of them was ready), ``start_ns``
-            (all, or the sender, were) and ``finish_ns``.
+    Its table ``replays`` is one row, what ``to_dict`` has.
     """
 
-    trace: str
-    fabric: str
-    algorithm: str
-    exchange: str
-    system: System
-    fidelity: str
-    compute: str | None
-    order: str
-    nodes: int
-    untimed_nodes: int
-    time_ns: float
-    ranks: Table
-    exchanges: Table
+    trace: str = says("prefix of the files.")
+    fabric: str = says("specification of the fabric.")
+    algorithm: str = says("the algorithm of its collectives.")
+    exchange: str = says("the algorithm of those that ``algorithm`` does not do.")
+    system: System = says("the platform.", PLATFORM)
+    fidelity: str = says("at which exchanges were simulated.")
+    compute: str | None = says("the compute model of nodes that say their operations only; None if there is none.")
+    order: str = says("which exchange goes first where several are under way.", "order ranks=ranks.height")
+    nodes: int = says("of all ranks.")
+    untimed_nodes: int = says(
+        "those of them that compute for a time that the trace does not say: they take none.",
+        "untimed_nodes exchanges=exchanges.height",
+    )
+    time_ns: float = says(
+        "when the last rank was done.",
+        "time_ns compute_ns communication_ns exposed_communication_ns exposed_communication_max_ns idle_ns",
+    )
+    exchanges: Table = says(
+        "per exchange ``name``, ``kind`` (a collective, ``message`` or ``barrier``), ``bytes`` of the full buffer,"
+        " ``group``, ``ranks`` (how many take part), ``ready_ns`` (the first of them was ready), ``start_ns`` (all,"
+        " or the sender, were) and ``finish_ns``.",
+        APART,
+    )
+    ranks: Table = says(
+        "per rank ``compute_ns``, in which a stream of its accelerator computes; ``exposed_communication_ns``, in"
+        " which none does and an exchange that it is ready for is not over; ``other_ns``, in which only its host or"
+        " memory works; ``idle_ns``, in which it waits for other ranks or is done; ``finish_ns``, when it is done.",
+        APART,
+    )
 
-    def __repr__(self) -> str:
-        return (
-            f"<Replay of {self.trace} on {self.fabric} with {self.algorithm}: {self.time_ns:,.1f} ns,"
-            f" {self.exposed_communication_ns:,.1f} ns exposed>"
-        )
-
-    @property
-    def tables(self) -> dict[str, Table]:
-        """``replays``: one row, what ``to_dict`` has; then ``exchanges`` and ``ranks``."""
-        return {"replays": Table.of_rows([self.to_dict()]), "exchanges": self.exchanges, "ranks": self.ranks}
+    row = "replays"
+    headline = (
+        "Replay of {0.trace} on {0.fabric} with {0.algorithm}: {0.time_ns:,.1f} ns,"
+        " {0.exposed_communication_ns:,.1f} ns exposed"
+    )
 
     @property
     def compute_ns(self) -> float:
@@ -100,6 +94,16 @@ class Replay(Result):
     def exposed_communication_ns(self) -> float:
         """Time that a rank computes nothing while its exchanges are not over, the mean of all."""
         return float(self.ranks["exposed_communication_ns"].mean())
+
+    @property
+    def exposed_communication_max_ns(self) -> float:
+        """The same of the rank with the most."""
+        return float(self.ranks["exposed_communication_ns"].max())
+
+    @property
+    def idle_ns(self) -> float:
+        """Time that a rank does nothing, the mean of all."""
+        return float(self.ranks["idle_ns"].mean())
 
     @property
     def communication_ns(self) -> float:
@@ -118,31 +122,6 @@ class Replay(Result):
                 start += time
             tracks[f"rank {rank}"] = blocks
         return plot.spans(f"{self.trace} on {self.fabric} with {self.algorithm}", tracks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The replay as documented in docs/json.md, without its tables."""
-        exposed = self.ranks["exposed_communication_ns"]
-        return {
-            "trace": self.trace,
-            "fabric": self.fabric,
-            "algorithm": self.algorithm,
-            "exchange": self.exchange,
-            "system": self.system.name,
-            "endpoint": self.system.endpoint,
-            "fidelity": self.fidelity,
-            "compute": self.compute,
-            "order": self.order,
-            "ranks": self.ranks.height,
-            "nodes": self.nodes,
-            "untimed_nodes": self.untimed_nodes,
-            "exchanges": self.exchanges.height,
-            "time_ns": self.time_ns,
-            "compute_ns": self.compute_ns,
-            "communication_ns": self.communication_ns,
-            "exposed_communication_ns": self.exposed_communication_ns,
-            "exposed_communication_max_ns": float(exposed.max()),
-            "idle_ns": float(self.ranks["idle_ns"].mean()),
-        }
 
 
 def replay(

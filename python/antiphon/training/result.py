@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from antiphon._core import (
-    System,
-)
+from antiphon._core import System
 from antiphon.results import Energy, Iteration, Result, Table
-from antiphon.results.energy import energy_dict
+from antiphon.results.record import APART, ASKED, PLATFORM, Part, record, said, says
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record
 class Training(Result):
     """One model trained on one fabric with one algorithm.
 
@@ -24,72 +21,59 @@ class Training(Result):
     >>> training = antiphon.train("alexnet", "ring:4", "ring", batch=32)
     >>> training.global_batch, training.layers.height
     (128, 5)
-
-    Attributes:
-        model: name of the workload.
-        fabric: specification of the fabric or rails.
-        group: ranks of the whole fabric that take part; None if all do.
-        algorithm: the algorithm of its collectives.
-        system: the platform.
-        fidelity: at which the collectives were simulated.
-        compute: the compute model, with all its parameters.
-        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
-        bucket: whose gradients are reduced together: ``table``, ``layer`` or a size.
-        blocking: whether weight gradients wait for the exchange of the layer's input gradient.
-        in_flight: ``serial``: exchanges run one after the other; ``shared``: they share the links.
-        order: which exchange goes first where several are under way.
-        contention: when computation lacks what the endpoint takes: ``dynamic`` or ``static``.
-        memory_bound: share of measured times that memory bandwidth decides; None if not given.
-        batch: samples on each rank that trains, in one iteration.
-        dataset: samples of an epoch.
-        ranks: ranks of the fabric.
-        excluded_ranks: ranks that do not train.
-        model_parallel: ranks that every layer is divided over.
-        gradient_bytes: all gradients that are reduced in an iteration.
-        iterations: of one epoch: ``ceil(dataset / (batch * training ranks))`` (TTO paper, Eq. 1).
-        iteration: the times of one iteration.
-        layers: per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``,
-            ``weight_gradient_ns`` and ``gradient_bytes``.
-        energy: what the exchanges of an iteration take, with static power, if it was asked for.
     """
 
-    model: str
-    fabric: str
-    group: list[int] | None
-    algorithm: str
-    system: System
-    fidelity: str
-    compute: str
-    overlap: str
-    bucket: str
-    blocking: bool
-    in_flight: str
-    order: str
-    contention: str
-    memory_bound: float | None
-    batch: int
-    dataset: int
-    ranks: int
-    excluded_ranks: list[int]
-    model_parallel: int
-    gradient_bytes: int
-    iterations: int
-    iteration: Iteration
-    layers: Table
-    energy: Energy | None = None
+    model: str = says("name of the workload.")
+    fabric: str = says("specification of the fabric or rails.")
+    group: list[int] | None = says("ranks of the whole fabric that take part; None if all do.")
+    algorithm: str = says("the algorithm of its collectives.")
+    system: System = says("the platform.", PLATFORM)
+    fidelity: str = says("at which the collectives were simulated.")
+    compute: str = says("the compute model, with all its parameters.")
+    overlap: str = says("``none``, ``layerwise``, ``ccube`` or ``both``.")
+    bucket: str = says("whose gradients are reduced together: ``table``, ``layer`` or a size.")
+    blocking: bool = says("whether weight gradients wait for the exchange of the layer's input gradient.")
+    in_flight: str = says("``serial``: exchanges run one after the other; ``shared``: they share the links.")
+    order: str = says("which exchange goes first where several are under way.", "order unroll=iteration.count")
+    contention: str = says("when computation lacks what the endpoint takes: ``dynamic`` or ``static``.")
+    memory_bound: float | None = says("share of measured times that memory bandwidth decides; None if not given.")
+    batch: int = says("samples on each rank that trains, in one iteration.", "batch global_batch")
+    dataset: int = says("samples of an epoch.")
+    ranks: int = says("ranks of the fabric.")
+    excluded_ranks: list[int] = says("ranks that do not train.")
+    model_parallel: int = says("ranks that every layer is divided over.")
+    gradient_bytes: int = says("all gradients that are reduced in an iteration.")
+    iteration: Iteration = says(
+        "the times of one iteration.",
+        "iteration_ns forward_ns=iteration.forward_ns backward_ns=iteration.backward_ns"
+        " aggregation_ns=iteration.aggregation_ns compute_ns communication_ns exposed_communication_ns"
+        " exposed_model_ns exposed_data_ns turnaround_ns bubbles_ns overlapped_communication_ns",
+    )
+    iterations: int = says(
+        "of one epoch: ``ceil(dataset / (batch * training ranks))`` (TTO paper, Eq. 1).",
+        "iterations epoch_ns samples_per_s against=_against",
+    )
+    layers: Table = says(
+        "per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``, ``weight_gradient_ns`` and"
+        " ``gradient_bytes``.",
+        APART,
+    )
+    energy: Energy | None = says(
+        "what the exchanges of an iteration take, with static power, if it was asked for.",
+        ASKED,
+        default=None,
+    )
 
-    def __repr__(self) -> str:
-        return (
-            f"<Training {self.model} on {self.fabric} with {self.algorithm}: iteration {self.iteration_ns:,.1f} ns,"
-            f" {self.exposed_communication_ns:,.1f} ns exposed>"
-        )
+    row = "trainings"
+    headline = (
+        "Training {0.model} on {0.fabric} with {0.algorithm}: iteration {0.iteration_ns:,.1f} ns,"
+        " {0.exposed_communication_ns:,.1f} ns exposed"
+    )
 
     @property
     def tables(self) -> dict[str, Table]:
         """``trainings``: one row, what ``to_dict`` has; then ``layers``, ``exchanges`` and ``computations``."""
-        row = self.to_dict()
-        del row["against"]
-        return {"trainings": Table.of_rows([row]), "layers": self.layers} | self.iteration.tables
+        return super().tables | self.iteration.tables
 
     def plot(self) -> Figure:
         """What is computed and exchanged when, in one iteration (extra ``plots``)."""
@@ -100,40 +84,13 @@ class Training(Result):
         """Time of one iteration."""
         return self.iteration.time_ns
 
-    @property
-    def compute_ns(self) -> float:
-        """Time of one iteration spent computing."""
-        return self.iteration.compute_ns
-
-    @property
-    def communication_ns(self) -> float:
-        """Sum of the times of all collectives of one iteration."""
-        return self.iteration.communication_ns
-
-    @property
-    def exposed_communication_ns(self) -> float:
-        """Time of one iteration in which nothing is computed."""
-        return self.iteration.exposed_communication_ns
-
-    @property
-    def exposed_model_ns(self) -> float:
-        """Of this, between layers."""
-        return self.iteration.exposed_model_ns
-
-    @property
-    def exposed_data_ns(self) -> float:
-        """Of this, for gradients: at the end, or where it is chained in the forward pass."""
-        return self.iteration.exposed_data_ns
-
-    @property
-    def turnaround_ns(self) -> float:
-        """Of this with a chained forward pass, until the first layer has its gradients."""
-        return self.iteration.turnaround_ns
-
-    @property
-    def bubbles_ns(self) -> float:
-        """Of this with a chained forward pass, while later layers wait for theirs."""
-        return self.iteration.bubbles_ns
+    compute_ns = Part(float, "iteration", "Time of one iteration spent computing.")
+    communication_ns = Part(float, "iteration", "Sum of the times of all collectives of one iteration.")
+    exposed_communication_ns = Part(float, "iteration", "Time of one iteration in which nothing is computed.")
+    exposed_model_ns = Part(float, "iteration", "Of this, between layers.")
+    exposed_data_ns = Part(float, "iteration", "Of this, for gradients: at the end, or in a chained forward pass.")
+    turnaround_ns = Part(float, "iteration", "Of this with a chained forward pass, until the first layer has its own.")
+    bubbles_ns = Part(float, "iteration", "Of this with a chained forward pass, while later layers wait for theirs.")
 
     @property
     def overlapped_communication_ns(self) -> float:
@@ -164,60 +121,14 @@ class Training(Result):
         return baseline.epoch_ns - self.epoch_ns
 
     def to_dict(self, baselines: Iterable[Training] = ()) -> dict[str, Any]:
-        """The training as documented in docs/json.md, without its tables."""
-        return {
-            "model": self.model,
-            "fabric": self.fabric,
-            "group": self.group,
-            "algorithm": self.algorithm,
-            "system": self.system.name,
-            "endpoint": self.system.endpoint,
-            "fidelity": self.fidelity,
-            "compute": self.compute,
-            "overlap": self.overlap,
-            "bucket": self.bucket,
-            "blocking": self.blocking,
-            "in_flight": self.in_flight,
-            "order": self.order,
-            "unroll": self.iteration.count,
-            "contention": self.contention,
-            "memory_bound": self.memory_bound,
-            "batch": self.batch,
-            "global_batch": self.global_batch,
-            "dataset": self.dataset,
-            "ranks": self.ranks,
-            "excluded_ranks": self.excluded_ranks,
-            "model_parallel": self.model_parallel,
-            "gradient_bytes": self.gradient_bytes,
-            "iteration_ns": self.iteration_ns,
-            "forward_ns": self.iteration.forward_ns,
-            "backward_ns": self.iteration.backward_ns,
-            "aggregation_ns": self.iteration.aggregation_ns,
-            "compute_ns": self.compute_ns,
-            "communication_ns": self.communication_ns,
-            "exposed_communication_ns": self.exposed_communication_ns,
-            "exposed_model_ns": self.exposed_model_ns,
-            "exposed_data_ns": self.exposed_data_ns,
-            "turnaround_ns": self.turnaround_ns,
-            "bubbles_ns": self.bubbles_ns,
-            "overlapped_communication_ns": self.overlapped_communication_ns,
-            "iterations": self.iterations,
-            "epoch_ns": self.epoch_ns,
-            "samples_per_s": self.samples_per_s,
-            "against": [
-                {
-                    "algorithm": baseline.algorithm,
-                    "endpoint": baseline.system.endpoint,
-                    "iteration_ns": baseline.iteration_ns,
-                    "communication_ns": baseline.communication_ns,
-                    "exposed_communication_ns": baseline.exposed_communication_ns,
-                    "iterations": baseline.iterations,
-                    "epoch_ns": baseline.epoch_ns,
-                    "gain_ns": self.gain_ns(baseline),
-                    "speedup": self.speedup(baseline),
-                    **energy_dict(baseline.energy),
-                }
-                for baseline in baselines
-            ],
-            **energy_dict(self.energy),
-        }
+        """As documented in docs/json.md, without its tables; ``against`` these baselines."""
+        return super().to_dict() | {"against": self._against(baselines)}
+
+    def _against(self, baselines: Iterable[Training] = ()) -> list[dict[str, Any]]:
+        times = "iteration_ns communication_ns exposed_communication_ns iterations epoch_ns"
+        return [
+            said(baseline, f"algorithm endpoint=system.endpoint {times}")
+            | {"gain_ns": self.gain_ns(baseline), "speedup": self.speedup(baseline)}
+            | said(baseline, "energy?")
+            for baseline in baselines
+        ]

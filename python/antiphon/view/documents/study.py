@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from antiphon._core import format_bytes
-from antiphon.studies.commands import COMMANDS
 from antiphon.view.document import Document, Part, Table, document, left_out, more
 from antiphon.view.text import digits, format_time
 
@@ -21,11 +20,11 @@ MOST_ROWS = 40
 """Of the table of points."""
 
 
-def study_document(file: Path, grid: Grid, found: Study) -> Document:
+def study_document(file: Path, grid: Grid, found: Study, shown: Sequence[str]) -> Document:
     """What varies and the main results of the first points; what has none, and why."""
     rows = found.rows
-    main = [name for name in COMMANDS[grid.command].shown if name not in grid.columns]
-    main += [name for name in ENERGIES if any(row.get(name) is not None for row in rows)]
+    main = [name for name in shown if name not in grid.columns]
+    main += [name for name in ENERGIES if name not in main and any(row.get(name) is not None for row in rows)]
     runs = f"Runs: {found.made:,} made, {len(rows) - found.made:,} taken from earlier calls or other processes"
     refused = [f"{count:,} x {reason}" for reason, count in found.refused.items()]
     return document(_points(file, grid, rows, main), runs, left_out(refused, "Without a result:"))
