@@ -142,8 +142,10 @@ def argument(item: str, types: dict[str, str], own: str) -> str:
     if key == "*":
         return key
     kind = annotation.strip('"') or python(types[key.strip("*")], own, "Sequence")
-    if key.startswith("*"):
-        kind = (annotation.strip('"') or "object") if key.startswith("**") else kind.removeprefix("Sequence[").removesuffix("]")
+    if key.startswith("**"):
+        kind = annotation.strip('"') or "object"
+    elif key.startswith("*"):
+        kind = kind.removeprefix("Sequence[").removesuffix("]")
     shown = {"true": "True", "false": "False"}.get(default, "..." if "(" in default else default)
     return f"{key}: {kind}{shown and f' = {shown}'}"
 

@@ -122,7 +122,7 @@ def test_a_winner_that_returns_starts_at_its_own_crossover() -> None:
     won = zip((1, 100, 1000, 10000), "ABAB", strict=True)
     choices = [Choice(size, [Candidate(name, 1.0, [])], bound) for size, name in won]
     crossovers = [(50, "A", "B"), (500, "B", "A"), (5000, "A", "B")]
-    tuning = Tuning("ring:4", "all-reduce", antiphon.System("generic"), "packet", choices, crossovers, [])
+    tuning = Tuning("ring:4", "all-reduce", antiphon.System("generic"), "packet", "time", choices, [], crossovers, [])
     rows = [(row["from_bytes"], row["algorithm"]) for row in tuning.selection()]
     assert rows == [(0, "A"), (50, "B"), (500, "A"), (5000, "B")]
 
