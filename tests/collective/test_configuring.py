@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import antiphon
-from antiphon.view.terminal.configured import ENDS, fabric_map
+from antiphon.view.documents.fabric import ENDS, fabric_map
 
 TORUS = "aries:4x4," + ",".join(f"{axis}{line}=0-3" for axis in "yx" for line in range(4))
 

@@ -163,5 +163,7 @@ def test_flights_and_studies_take_one(commands: Any, file: Path, tmp_path: Path)
     with pytest.raises(AntiphonError, match="give either bytes or a matrix"):
         antiphon.read_flights(json.dumps([entry | {"bytes": 4}]), FABRIC)
     fixed = {"fabric": FABRIC, "collective": "all-to-all", "matrix": str(file)}
-    study = antiphon.study({"command": "simulate", "fixed": fixed, "axes": {"algorithm": ["optimal", "direct"]}})
+    study = antiphon.study(
+        {"command": "simulate", "fixed": fixed, "axes": {"algorithm": ["optimal", "direct"]}}, columns="all"
+    )
     assert {row["matrix_bytes"] for row in study} == {sum(map(sum, SENT))}

@@ -5,9 +5,9 @@ use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{Progress, run_with_progress};
 use crate::operations::SystemLike;
-use crate::parameter::{fill, inputs_of, listed, values};
+use crate::parameter::{fill_some, inputs_of, listed, unknown, values};
 use antiphon_base::error::{Code, Error};
-use antiphon_base::parameter::{Choice, Listed, Parameter};
+use antiphon_base::parameter::{Choice, Listed};
 use antiphon_macros::literal_defaults;
 use antiphon_model::system::{RouterModel, System};
 use antiphon_noc::route::RoutingKind;
@@ -54,14 +54,13 @@ pub fn noc<'py>(
     let fabric = &fabric.0;
     let mut system = System { router: RouterModel::textbook(), ..System::default() };
     let mut experiment = Experiment { traffic: traffic.0.into(), ..Experiment::new(rate.0) };
-    let (of_routers, others) = (PyDict::new(py), PyDict::new(py));
-    for (key, value) in options.into_iter().flatten() {
-        let is_key = |(parameter, _): (Parameter, _)| key.to_string() == parameter.key;
-        let of = if RouterModel::network_parameters().any(is_key) { &of_routers } else { &others };
-        of.set_item(key, value)?;
+    let of_routers = RouterModel::network_parameters;
+    let others = fill_some(&mut experiment, inputs_of(Experiment::INPUTS), options)?;
+    let unknown_ones = fill_some(&mut system, of_routers(), options)?;
+    if let Some(key) = others.iter().find(|key| unknown_ones.contains(key)) {
+        let known = inputs_of(Experiment::INPUTS).map(|(input, _)| input.key);
+        return Err(unknown("noc", key, known.chain(of_routers().map(|(parameter, _)| parameter.key))));
     }
-    fill("noc", &mut system, RouterModel::network_parameters(), Some(&of_routers))?;
-    fill("noc", &mut experiment, inputs_of(Experiment::INPUTS), Some(&others))?;
     experiment.router = system.router.clone();
     let measured = run_with_progress(py, progress, |heartbeat| experiment.run(fabric, jobs.0, heartbeat))?;
     let platform = platform.get()?;

@@ -51,27 +51,50 @@ fn of_domain(domain: &Domain, given: &Bound<'_, PyAny>) -> Option<Value> {
     }
 }
 
-/// Sets what is given by keyword, of the `fields` of what `command` takes; None is not given.
+/// Sets what is given by keyword, of the `fields` of what `command` takes; None is not given. What is of none of them is
+/// given back.
+///
+/// # Errors
+/// As [`extract`].
+pub fn fill_some<'py, T: 'static>(
+    request: &mut T,
+    fields: impl Iterator<Item = (Parameter, &'static Field<T>)> + Clone,
+    given: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Vec<String>> {
+    let mut others = vec![];
+    for (key, value) in given.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
+        let key: String = key.extract()?;
+        match fields.clone().find(|(parameter, _)| parameter.key == key) {
+            Some((parameter, field)) => {
+                let value = extract(&parameter, &value).map_err(raise)?;
+                field.set(request, &value).map_err(raise)?;
+            }
+            None => others.push(key),
+        }
+    }
+    Ok(others)
+}
+
+/// The error about a key that `command` does not take, with the nearest that it takes.
+pub fn unknown(command: &str, key: &str, known: impl Iterator<Item = &'static str>) -> PyErr {
+    let text = format!("{command} has no parameter '{}'{}", clip(key), nearest(key, known));
+    raise(Error::new(Code::UnknownName, text))
+}
+
+/// [`fill_some`], of what takes no others.
 ///
 /// # Errors
 /// `unknown-name` with the nearest key; as [`extract`].
 pub fn fill<T: 'static>(
     command: &str,
     request: &mut T,
-    fields: impl Iterator<Item = (Parameter, &'static Field<T>)> + Clone,
+    fields: &'static [Field<T>],
     given: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<()> {
-    for (key, value) in given.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
-        let key: String = key.extract()?;
-        let Some((parameter, field)) = fields.clone().find(|(parameter, _)| parameter.key == key) else {
-            let hint = nearest(&key, fields.clone().map(|(parameter, _)| parameter.key));
-            let text = format!("{command} has no parameter '{}'{hint}", clip(&key));
-            return Err(raise(Error::new(Code::UnknownName, text)));
-        };
-        let value = extract(&parameter, &value).map_err(raise)?;
-        field.set(request, &value).map_err(raise)?;
+    match fill_some(request, inputs_of(fields), given)?.first() {
+        Some(key) => Err(unknown(command, key, fields.iter().map(|field| field.parameter.key))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The fields of a request, as [`fill`] takes them.

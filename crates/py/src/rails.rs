@@ -5,7 +5,7 @@ use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run;
 use crate::operations::SystemLike;
-use crate::parameter::{fill, inputs_of};
+use crate::parameter::fill;
 use crate::schedule::Schedule;
 use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
@@ -67,7 +67,7 @@ pub fn rails<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut request = RailsRequest::default();
-    fill("rails", &mut request, inputs_of(RailsRequest::INPUTS), options)?;
+    fill("rails", &mut request, RailsRequest::INPUTS, options)?;
     let RailsRequest { threshold, fixed_delay, seed, .. } = request;
     let jitter = request.jitter_ns.map(|most_ps| Jitter { most_ps, seed, enforced });
     let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
@@ -165,7 +165,7 @@ pub fn rails_messages(
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<(Fabric, Schedule)> {
     let mut request = RailsRequest::default();
-    fill("rails_messages", &mut request, inputs_of(RailsRequest::INPUTS), options)?;
+    fill("rails_messages", &mut request, RailsRequest::INPUTS, options)?;
     let task = task(topology.0, bytes, collective.0, scheduler.0, &request)?;
     let slices = slices.get("slices")?;
     run(py, || {

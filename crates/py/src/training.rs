@@ -142,7 +142,7 @@ pub fn default_batch(compute: Text<'_>) -> PyResult<u64> {
 #[pyo3(signature = (**options: "Unpack[TrainOptions]"))]
 pub fn settled<'py>(py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyDict>> {
     let mut request = IterationRequest::default();
-    fill("train", &mut request, inputs_of(IterationRequest::INPUTS), options)?;
+    fill("train", &mut request, IterationRequest::INPUTS, options)?;
     values(py, &request, inputs_of(IterationRequest::INPUTS))
 }
 
@@ -182,7 +182,7 @@ impl TrainingPlan {
         let batch = u64::from(positive("batch", batch)?);
         let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
         let mut request = IterationRequest::default();
-        fill("train", &mut request, inputs_of(IterationRequest::INPUTS), options)?;
+        fill("train", &mut request, IterationRequest::INPUTS, options)?;
         let planned = run(py, || request.plan(&workload.layers, &processor, batch, &endpoint))?;
         Ok(TrainingPlan { request, planned, endpoint })
     }
