@@ -23,7 +23,7 @@ from antiphon.view.terminal.console import progress_bar
 @command(of=antiphon.configure, without="bytes", system="aries")
 def configure(
     fabric: str,
-    algorithms: tuple[str, ...],
+    algorithms: tuple[str, ...] = (),
     *,
     schedule: str | None,
     collective: str = "all-reduce",
