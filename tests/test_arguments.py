@@ -66,7 +66,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "calibrate": {"seconds": 0.01, "size": "64KiB", "gemm": 16},
     "execute": {"arrays": [np.zeros(1024, np.float32) for _ in range(4)], "threads": 2},
     "replay": {"trace": TRACE, "compute": None, "groups": None},
-    **dict.fromkeys(("register", "register_fabric", "register_scheduler"), {"name": "my-own"}),
+    **{key: {"name": "my-own"} for key in ("register", "register_fabric", "register_scheduler")},
     "measure": {"transport": "threads", "iterations": 1, "matrix": None},
 }
 FUNCTIONS = [name for name in antiphon.__all__ if inspect.isroutine(getattr(antiphon, name))]
