@@ -6,7 +6,7 @@ from typing import Literal, SupportsIndex, TypedDict
 
 class TrainOptions(TypedDict, total=False):
     overlap: Literal["none", "layerwise", "ccube", "both"] | str
-    bucket: str
+    bucket: str | SupportsIndex
     gradient_bytes: SupportsIndex
     activation_bytes: SupportsIndex
     model_parallel: SupportsIndex
@@ -42,7 +42,7 @@ class NocOptions(TypedDict, total=False):
 
 class RailsOptions(TypedDict, total=False):
     intra: Literal["fifo", "scf", "scf-before", "tail", "oldest"] | str | None
-    chunks: SupportsIndex | str | None
+    chunks: str | SupportsIndex | None
     sharing: SupportsIndex
     offload: bool
     fixed_delay: bool

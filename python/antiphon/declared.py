@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from textwrap import fill
 from typing import Any, TypeVar, get_args
 
 from antiphon import names
@@ -18,7 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 REQUIRED = inspect.Parameter.empty
 ENTRY = re.compile(r"    (\w+): ")
 """The first line of what is said about an argument."""
-GIVEN = {"bytes": "str | SupportsIndex", "count": "SupportsIndex", "number": "float", "flag": "bool"}
+SIZE = "str | SupportsIndex"
+GIVEN = {"bytes": SIZE, "specification": SIZE, "count": "SupportsIndex", "number": "float", "flag": "bool"}
 """Types of what is given for parameters of the core, by their kind; of others text."""
 
 
@@ -33,7 +35,6 @@ class Input:
         meaning: sentences of plain text.
         unless: what holds if it is not given, in words; empty where the default says it.
         choices: what there is to choose from; empty where that is no matter of a few names.
-        keyword: whether it is given by name only.
         needs: what it changes nothing without; empty if it always does something.
     """
 
@@ -43,7 +44,6 @@ class Input:
     meaning: str
     unless: str = ""
     choices: tuple[str, ...] = ()
-    keyword: bool = True
     needs: str = ""
 
     @property
@@ -64,22 +64,23 @@ def takes(*commands: str) -> Callable[[F], F]:
         options = [each for command in commands for each in core_options(command)]
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        more = [inspect.Parameter(each.key, each_kind, default=each.default, annotation=each.type) for each in options]
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        more = [inspect.Parameter(each.key, by_name, default=each.default, annotation=each.type) for each in options]
         function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
         function._core_inputs = {each.key: each for each in options}  # type: ignore[attr-defined]
-        said = "".join(f"        {each.key}: {_lower(each)}\n" for each in options)
-        before, args, after = (function.__doc__ or "").partition("\n\n    Raises:")
-        function.__doc__ = f"{before}\n{said.rstrip()}{args}{after}"
+        said = "\n".join(map(_entry, options))
+        before, raises, after = (function.__doc__ or "").partition("\n\n    Raises:")
+        function.__doc__ = f"{before}\n{said}{raises}{after}"
         return function
 
-    each_kind = inspect.Parameter.KEYWORD_ONLY
     return decorate
 
 
-def _lower(option: Input) -> str:
+def _entry(option: Input) -> str:
     """What the docstring says of an option."""
     unless = f" None: {option.unless}." if option.unless else ""
-    return option.meaning[0].lower() + option.meaning[1:] + unless
+    text = f"{option.key}: {option.meaning[0].lower()}{option.meaning[1:]}{unless}"
+    return fill(text, 116, initial_indent=" " * 8, subsequent_indent=" " * 12)
 
 
 def core_options(command: str) -> list[Input]:
@@ -89,7 +90,7 @@ def core_options(command: str) -> list[Input]:
 
 def _of_core(parameter: Parameter, optional: bool, needs: str) -> Input:
     infinite = parameter.kind == "count" and bool(parameter.choices)
-    kind = GIVEN.get(parameter.kind, "SupportsIndex | str" if parameter.key == "chunks" else "str")
+    kind = GIVEN.get(parameter.kind, "str")
     if infinite:
         kind += " | float | str"
     default: Any = None
@@ -118,8 +119,7 @@ def inputs(function: Callable[..., Any]) -> dict[str, Input]:
         elif each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
             choices = [get_args(getattr(names, name)) for name in re.findall(r"\w+", kind) if hasattr(names, name)]
             of = tuple(choices[0]) if choices else ()
-            keyword = each.kind is each.KEYWORD_ONLY
-            found[each.name] = Input(each.name, kind, each.default, said.get(each.name, ""), "", of, keyword)
+            found[each.name] = Input(each.name, kind, each.default, said.get(each.name, ""), "", of)
     return found
 
 
