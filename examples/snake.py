@@ -13,6 +13,8 @@ def snake(
     """
     if len(fabric.dimensions["size"]) != 2:
         raise antiphon.NotApplicable("it has no rows and columns")
+    if ways not in (1, 2):
+        raise antiphon.NotApplicable("its ways are 1 or 2")
     rows, columns = fabric.dimensions["size"]
     path = [fabric.rank(row, at if row % 2 == 0 else columns - 1 - at) for row in range(rows) for at in range(columns)]
     builder = antiphon.ScheduleBuilder(fabric, collective, size)

@@ -79,7 +79,7 @@ def takes(*commands: str) -> Callable[[F], F]:
 def _entry(option: Input) -> str:
     """What the docstring says of an option."""
     unless = f" None: {option.unless}." if option.unless else ""
-    text = f"{option.key}: {option.meaning[0].lower()}{option.meaning[1:]}{unless}"
+    text = f"{option.key}: {option.meaning[0].lower()}{option.meaning[1:]}{unless}".replace("`", "``")
     return fill(text, 116, initial_indent=" " * 8, subsequent_indent=" " * 12)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 
-from antiphon.cli.documented import Documented, Section
+from antiphon.cli.documented import Documented, Section, option_of
 from antiphon.cli.group import main
 from antiphon.cli.options import COMPLETIONS, FILE, METAVARS, SHARED, completing
 from antiphon.declared import REQUIRED, Input, inputs, meanings
@@ -128,17 +128,19 @@ def _option(given: Input, whole: bool = False) -> click.Option:
     elif not given.takes("tuple"):
         settings["default"] = given.default
         settings["show_default"] = given.default is not None and given.default is not False
-    # Times in seconds have units of their own, or say that they are; names that Python has end in an underscore.
-    return Section(["--" + given.key.removesuffix("_s").strip("_").replace("_", "-"), given.key], **settings)
+    return Section([option_of(given.key), given.key], **settings)
 
 
 def _help(given: Input, whole: bool) -> str:
     """What is said of an input, or the first sentence of it, and what holds if it is not given."""
     text = given.meaning[:1].upper() + given.meaning[1:]
-    text = text.replace("``", "").replace("`", "")
     text = text if whole else re.split(r"\.(?= |$)", text)[0]
-    unless = f"  [default: {given.unless}]" if given.unless else ""
-    return text + "." * (text[-1:] not in "].") + unless
+    unless = given.unless
+    if given.default is None and (found := re.search(r"[;,] (?:None:|default:?) (.*)$", text)):
+        text, unless = text[: found.start()], found[1]
+    text = re.sub(r" \(``\w+\(\)``\)", "", text)  # what lists the values in Python
+    text, unless = (each.replace("``", "").replace("`", "") for each in (text, unless))
+    return text + "." * (text[-1:] not in "].") + (f"  [default: {unless}]" if unless else "")
 
 
 def _formerly(name: str, option: click.Parameter) -> click.Option:

@@ -15,10 +15,23 @@ ALL = "antiphon.all"
 
 
 def with_options(message: str, command: click.Command) -> str:
-    """A message, in which arguments of more than one word are options: ``in_flight`` is ``--in-flight``."""
+    """A message, in which arguments are options: ``in_flight`` is ``--in-flight``, and ``batch is 0`` is ``--batch is 0``;
+    elsewhere a word such as ``batch`` may be just a word."""
     options = {each.name: each.opts[0] for each in command.params if isinstance(each, click.Option) and each.name}
-    known = [name for name, option in options.items() if "_" in name and option == "--" + name.replace("_", "-")]
-    return re.sub(rf"(?<![\w-])({'|'.join(known)})(?!\w)", lambda each: options[each[1]], message) if known else message
+    options = {name: option for name, option in options.items() if option == option_of(name)}
+    long = [name for name in options if "_" in name]
+    for known, where in ((long, r"(?<![\w-])({})(?!\w)"), (options, r"^({})(?==| is )")):
+        names = "|".join(known)
+        message = re.sub(where.format(names), lambda each: options[each[1]], message) if names else message
+    return message
+
+
+def option_of(key: str) -> str:
+    """The option for an input.
+
+    Times in seconds have units of their own, or say that they are; names that Python has end in an underscore.
+    """
+    return "--" + key.removesuffix("_s").strip("_").replace("_", "-")
 
 
 class Section(click.Option):

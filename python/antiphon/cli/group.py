@@ -78,10 +78,12 @@ class Cli(DocumentedGroup):
         arguments = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in arguments
         arguments = _plugins_first([argument for argument in arguments if argument != "--debug"])
-        extra["standalone_mode"] = False
+        extra |= {"standalone_mode": False, "obj": not {"-h", "--help"}.isdisjoint(arguments)}
         try:
             _prepare_output()
             _check_text(arguments)
+            if arguments[-1:] == ["--plugin"]:
+                raise click.UsageError("Option '--plugin' requires an argument.")
             with kept(_inputs(arguments)):
                 status = super().main(arguments, prog_name or "antiphon", **extra)
             sys.stdout.flush()
@@ -171,8 +173,9 @@ def _plugins_first(arguments: Sequence[str]) -> list[str]:
     """The arguments with ``--plugin FILE``, wherever it stands, in front: the group has the option."""
     first, others, left = list[str](), list[str](), iter(arguments)
     for argument in left:
-        mine = first if argument.partition("=")[0] == "--plugin" else others
-        mine += [argument, *(islice(left, 1) if argument == "--plugin" else [])]
+        given = [argument, *(islice(left, 1) if argument == "--plugin" else [])]
+        # Without a file it stays where it is missed.
+        (first if argument.startswith("--plugin=") or len(given) > 1 else others).extend(given)
     return first + others
 
 
@@ -209,6 +212,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, asked: b
     "files",
     multiple=True,
     metavar="FILE.py",
+    type=click.Path(),
     help="Load algorithms, fabrics or schedulers of your own (docs/plugins.md; works anywhere). Repeatable.",
 )
 def main(files: Sequence[str]) -> None:
@@ -218,6 +222,8 @@ def main(files: Sequence[str]) -> None:
         antiphon compare mesh:4x4 --bytes 1MiB
         antiphon simulate --help
     """
+    if click.get_current_context().obj:  # help is asked for, and runs no plugin
+        return
     if (project := _project()) or files:
         from antiphon.plugins import load, load_project
 

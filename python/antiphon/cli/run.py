@@ -53,7 +53,7 @@ def run(
         antiphon run ring:4 --schedule ring.json --transport threads --json
 
     Args:
-        size: Full buffer size, or several: A,B or A..B, doubling.  [default: 64MiB]
+        size: Full buffer size, or several: A,B or A..B, doubling.
     """
     one_of(algorithm, schedule)
     if size is not None and matrix is not None:

@@ -156,7 +156,7 @@ def replay(
         fabric: specification or Fabric, whose ranks are those of the files.
         algorithm: ``name[:key=value,...]`` of the collectives.
         system: preset, file or System.
-        exchange: algorithm of collectives that ``algorithm`` does not do.
+        exchange: algorithm of collectives that the other does not do.
         compute: ``roofline[:key=value,...]``, which times nodes that say their operations and no duration; default: the
             system's processor, if it is one.
         groups: a JSON file of the ranks of each group by name, ``{"1": [0, 1]}``; default: the groups that the traces

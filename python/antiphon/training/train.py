@@ -89,14 +89,14 @@ def train(
         batch: samples on each rank (weak scaling), or on the ranks that share a model; default: one
             for each PE of a systolic array, else 32. Measured times are of the batch of their table:
             only counts of samples follow from it.
-        global_batch: samples on all ranks together (strong scaling), instead of ``batch``; a multiple
+        global_batch: samples on all ranks together (strong scaling), instead of those on each; a multiple
             of the ranks that train, and not for tables of measured times.
         dataset: samples of an epoch.
         compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``; default: the
             table's times where it has them, else the system's processor.
         in_flight: on a fabric ``serial`` (default): one exchange after the other as they become ready; ``shared``: all
             that are ready share the links, on which the one that was ready first goes first. Rails are always shared.
-        exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all; on fabrics only,
+        exchange: algorithm of collectives that the other does not do, such as all-to-all; on fabrics only,
             default ``direct``.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
         chunks: chunks of every collective; on rails only, default 64, or of the size of the endpoint's.

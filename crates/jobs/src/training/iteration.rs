@@ -4,7 +4,7 @@ use super::gradient_queue::GradientQueue;
 use crate::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind, RankGroup, Resource};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::{Choice, Domain, Stored, Value};
-use antiphon_base::units::{Bytes, MAX_BYTES, Picos, format_bytes, parse_bytes};
+use antiphon_base::units::{Bytes, MAX_BYTES, Picos, clip, format_bytes, parse_bytes};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 use std::collections::BTreeMap;
@@ -66,7 +66,9 @@ impl Bucket {
         match text {
             "table" => Ok(Bucket::Table),
             "layer" => Ok(Bucket::Layer),
-            _ => parse_bytes(text).map(Bucket::Bytes).map_err(|error| error.at("(table, layer or a size)")),
+            _ => parse_bytes(text).map(Bucket::Bytes).map_err(|_| {
+                Error::new(Code::BadSize, format!("'{}' is neither table, layer nor a size such as 25MB", clip(text)))
+            }),
         }
     }
 

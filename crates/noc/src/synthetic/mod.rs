@@ -36,7 +36,7 @@ request! {
         /// Flits of every packet.
         #[input(Domain::count(1, 1 << 16, ""))]
         pub packet_flits: u32 = 1,
-        /// Routing: `xy`, `yx` or `minimal`.
+        /// How packets go.
         #[input(Domain::Unless("xy on grids, else minimal", &Domain::Choice(RoutingKind::NAMES)))]
         pub routing: Option<RoutingKind> = None,
         /// Routers.
