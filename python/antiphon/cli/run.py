@@ -12,7 +12,7 @@ import click
 import antiphon
 from antiphon.cli.collectives import one_of
 from antiphon.cli.declared import command
-from antiphon.cli.groups import Outcome, each_group
+from antiphon.cli.groups import Outcome, Part, each_group
 from antiphon.cli.options import COMPLETIONS, completing
 from antiphon.cli.output import note
 from antiphon.collective.schedules import read_schedule
@@ -37,8 +37,7 @@ def run(
     root: int = 0,
     size: str | None,
     matrix: str | None,
-    group: str | None,
-    groups: str | None,
+    part: Part,
     transport: str,
     output: str,
     **given: Any,
@@ -79,7 +78,7 @@ def run(
         return Outcome(found.to_dict(), partial(measurement_document, found), failure)
 
     if job_rank() == 0:
-        each_group("run", fabric, group, groups, output, work, rows="runs")
+        each_group("run", fabric, part, output, work, rows="runs")
         if transport == "mpi" and not in_job():
             note(
                 output,
@@ -90,7 +89,7 @@ def run(
     with open(os.devnull, "w") as nowhere:
         sys.stdout = nowhere
         try:
-            each_group("run", fabric, group, groups, output, work, rows="runs")
+            each_group("run", fabric, part, output, work, rows="runs")
         except AntiphonError:
             sys.exit(1)
         finally:

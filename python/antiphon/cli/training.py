@@ -13,7 +13,7 @@ import click
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.documented import with_options
-from antiphon.cli.groups import chosen
+from antiphon.cli.groups import Part
 from antiphon.cli.options import read_fabric
 from antiphon.cli.output import note, tell
 from antiphon.collective.result import REFUSALS
@@ -48,8 +48,7 @@ def train(
     system: antiphon.System,
     against: tuple[str, ...] = (),
     against_endpoints: tuple[str, ...] = (),
-    group: str | None,
-    groups: str | None,
+    part: Part,
     chakra: str | None = None,
     report: str | None,
     output: str,
@@ -77,7 +76,7 @@ def train(
         report: Also draw the iterations on a self-contained HTML page.
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
-    networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]
+    networks = [network for spec in fabrics for network in _networks(spec, fabric, part)]
     single = len(models) == len(networks) == 1
     if chakra is not None and not single:
         raise AntiphonError("--chakra: traces are of one model on one fabric; give one of each", "bad-spec")
@@ -150,15 +149,14 @@ def _check_taken(systems: Sequence[antiphon.System], parameters: dict[str, Any])
         raise AntiphonError(f"{message}; use it with an endpoint npu or ace", "not-applicable")
 
 
-def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> list[str | antiphon.Fabric]:
+def _networks(spec: str, whole: str, part: Part) -> list[str | antiphon.Fabric]:
     """What one of the fabrics ``whole`` stands for: rails, itself, a group of it or several."""
     if spec.startswith(RAILS):
         # There is nothing to read twice.
-        if group is not None or groups is not None:
+        if part != Part():
             raise AntiphonError(f"{spec}: groups are of fabrics; name the dimensions that take part", "not-applicable")
         return [spec]
-    fabric = read_fabric(spec, whole)
-    return list(chosen(fabric, group, groups))
+    return list(part.of(read_fabric(spec, whole)))
 
 
 @command()
