@@ -33,5 +33,4 @@ def calibrate(*, out: str | None = None, output: str, **given: Any) -> None:
         document = calibration.to_dict()
         write(lambda: json_text("calibrate", document) + "\n")
     tell("calibrate", document, output, partial(calibration_document, calibration), "measured")
-    if out is not None:
-        note(output, f"Endpoint file: {out}")
+    note(output, out and f"Endpoint file: {out}")

@@ -13,6 +13,7 @@ import click
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome, Part, Problem, each_group
+from antiphon.cli.options import is_right
 from antiphon.cli.output import note, tell, writing
 from antiphon.collective.comparison import bounded
 from antiphon.collective.matrix import size_text
@@ -107,8 +108,7 @@ def compare(
             return Outcome(comparison.to_dict(), partial(comparison_document, comparison), failure)
 
         each_group("compare", fabrics, problem.part, output, work, "runs", best_document)
-    if report is not None:
-        note(output, f"Report: {report}")
+    note(output, report and f"Report: {report}")
 
 
 def _page(network: antiphon.Fabric, comparison: antiphon.Comparison) -> str:
@@ -173,8 +173,7 @@ def simulate(
         return Outcome(run.to_dict() | {"tables": tables}, partial(run_document, run, network))
 
     each_group("simulate", fabric, problem.part, output, work)
-    if trace is not None:
-        note(output, f"Trace: {trace}")
+    note(output, trace and f"Trace: {trace}")
 
 
 def _ranks(text: str) -> list[int]:
@@ -193,14 +192,6 @@ def one_of(algorithm: str | None, path: str | None) -> None:
         refuse_problem(path)
 
 
-def _of_any_size(path: str) -> bool:
-    """Whether a file is of another tool, or cannot be read: whoever reads it says why."""
-    try:
-        return is_foreign(path)
-    except AntiphonError:
-        return True
-
-
 def problem_given() -> dict[str, str]:
     """Options that say what is to be done, and are given, by the names of their arguments."""
     context = click.get_current_context()
@@ -212,7 +203,8 @@ def problem_given() -> dict[str, str]:
 def refuse_problem(*paths: str) -> None:
     """Refuses options that say what files say; of a size only schedules of our own do."""
     for name, option in problem_given().items():
-        if name != "size" or not all(map(_of_any_size, paths)):
+        # Of what cannot be read, whoever reads it says why.
+        if name != "size" or not all(not is_right(is_foreign, path) or is_foreign(path) for path in paths):
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
 
@@ -241,7 +233,7 @@ def verify(
     """
     if algorithm is None and schedule is None and _is_file(fabric):
         schedule, fabric = fabric, fabric_ or ""
-    elif algorithm is None and schedule is None and not _is_fabric(fabric):
+    elif algorithm is None and schedule is None and not is_right(antiphon.Fabric, fabric):
         other = "is a folder" if Path(fabric).is_dir() else "is no regular file"
         what = other if Path(fabric).exists() else "there is no such file"
         raise click.UsageError(f"{fabric[:100]}: {what}; give a FILE, or FABRIC with ALGORITHM or --schedule FILE")
@@ -275,14 +267,6 @@ def _is_file(text: str) -> bool:
     return Path(text).is_file() or (
         Path(text).suffix.lower() in {".json", ".xml", ".csv"} and not text.startswith("file:")
     )
-
-
-def _is_fabric(text: str) -> bool:
-    try:
-        antiphon.Fabric(text)
-    except AntiphonError:
-        return False
-    return True
 
 
 def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Outcome:

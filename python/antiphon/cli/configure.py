@@ -67,8 +67,7 @@ def configure(
             )
         write(lambda: _configuration(found.fabric))
     tell("configure", found.to_dict(), output, partial(configured_document, found))
-    if out is not None:
-        note(output, f"Configuration: {out}; use it as {found.fabric.split(',')[0]},config={out}")
+    note(output, out and f"Configuration: {out}; use it as {found.fabric.split(',')[0]},config={out}")
 
 
 def _configuration(spec: str) -> str:

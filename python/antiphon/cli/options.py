@@ -94,7 +94,7 @@ def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
         return fabric
     except AntiphonError as error:
         for text in ((whole or spec).removeprefix("rails:"), spec.removeprefix("rails:")):
-            if _is_rails(text):
+            if is_right(antiphon.advise_rails, text):
                 message = f"'{text}' is no fabric but a rails topology"
                 if error.code == "too-large":
                     message = f"{error.message}, but a rails topology may have them"
@@ -102,9 +102,10 @@ def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
         raise
 
 
-def _is_rails(text: str) -> bool:
+def is_right(take: Callable[[str], object], text: str) -> bool:
+    """Whether a text, such as a specification, is what something takes."""
     try:
-        antiphon.advise_rails(text)
+        take(text)
     except AntiphonError:
         return False
     return True

@@ -92,9 +92,9 @@ def table_of(document: dict[str, Any], rows: str | None = None) -> list[Row]:
     return [head | flat(row) for row in document[rows]]
 
 
-def note(output: str, text: str) -> None:
-    """Says where a file is, to people."""
-    if output == "table":
+def note(output: str, text: str | None) -> None:
+    """Says where a file is, if there is one, to people."""
+    if output == "table" and text:
         print_for_people(document(dim(text)))
 
 

@@ -52,5 +52,4 @@ def replan(
         write(found.schedule.to_json)
     show = noting_switches(partial(replanned_document, found, system.name), network)
     tell("replan", found.to_dict() | {"system": system.name}, output, show)
-    if out is not None:
-        note(output, f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}, system {system.name}")
+    note(output, out and f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}, system {system.name}")

@@ -76,8 +76,7 @@ def emulate(
             )
         write(partial(_page, found))
     tell("testbed", found.to_dict(), output, partial(emulated_document, found), rows="runs")
-    if report is not None:
-        note(output, f"Page: {report}")
+    note(output, report and f"Page: {report}")
     if not found.correct:
         raise AntiphonError("a result is not what the collective defines", "not-proven")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -14,13 +12,13 @@ import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.documented import with_options
 from antiphon.cli.groups import Part
+from antiphon.cli.lists import entry_row
 from antiphon.cli.options import read_fabric
-from antiphon.cli.output import note, tell
+from antiphon.cli.output import note, tell, writing
 from antiphon.collective.result import REFUSALS
 from antiphon.collective.specs import split_specs
 from antiphon.declared import inputs
 from antiphon.errors import AntiphonError
-from antiphon.files import written_whole
 from antiphon.platforms import read_endpoint
 from antiphon.results import rows_of
 from antiphon.training.result import Training
@@ -81,7 +79,7 @@ def train(
     if chakra is not None and not single:
         raise AntiphonError("--chakra: traces are of one model on one fabric; give one of each", "bad-spec")
     mixed, options = len({spec.startswith(RAILS) for spec in fabrics}) > 1, parameters
-    with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
+    with writing(report, ".html") as write:
         results: list[tuple[Training, list[Training]]] = []
         refused: list[dict[str, str]] = []
         with progress_bar() as progress:
@@ -118,10 +116,7 @@ def train(
                         results.append((runs[0], runs[1:]))
         if not results:
             raise AntiphonError(refused[0]["reason"], refused[0]["code"])
-        if report_file is not None:
-            from antiphon.view.pages.training import render
-
-            report_file.write(render(results, refused))
+        write(partial(_page, results, refused))
 
     shown = partial(training_document, results, refused)
     show = noting_switches(shown, *(network for network in networks if not isinstance(network, str)))
@@ -132,10 +127,14 @@ def train(
     else:
         document = {"runs": [training.to_dict(others) for training, others in results], "refused": refused}
     tell("train", document, output, show, "runs")
-    if chakra is not None:
-        note(output, f"Traces: {chakra}.0.et to {chakra}.{results[0][0].ranks - 1}.et")
-    if report is not None:
-        note(output, f"Report: {report}")
+    note(output, chakra and f"Traces: {chakra}.0.et to {chakra}.{results[0][0].ranks - 1}.et")
+    note(output, report and f"Report: {report}")
+
+
+def _page(results: list[tuple[Training, list[Training]]], refused: list[dict[str, str]]) -> str:
+    from antiphon.view.pages.training import render
+
+    return render(results, refused)
 
 
 def _check_taken(systems: Sequence[antiphon.System], parameters: dict[str, Any]) -> None:
@@ -167,10 +166,7 @@ def workloads(*, output: str) -> None:
         antiphon workloads
     """
     rows = [{"name": each.name, "summary": each.summary, "source": each.source} for each in antiphon.workloads()]
-    models = [
-        {"name": each.name, "summary": each.summary, "options": [asdict(option) for option in each.options]}
-        for each in antiphon.compute_models()
-    ]
+    models = list(map(entry_row, antiphon.compute_models()))
 
     def show() -> Document:
         return list_document(rows).with_(entries_table("Compute model", antiphon.compute_models()))

@@ -85,5 +85,4 @@ def tune(
             return Outcome(document, partial(tuning_document, tuning), failure)
 
         each_group("tune", fabric, part, output, work, "choices")
-    if out is not None:
-        note(output, f"Selection table: {out}")
+    note(output, out and f"Selection table: {out}")
