@@ -295,13 +295,7 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
 
 
 @command(common="size collective system fidelity group groups output")
-def bound(
-    fabric: str,
-    *,
-    problem: Problem,
-    fidelity: str = "packet",
-    output: str,
-) -> None:
+def bound(fabric: str, *, problem: Problem, fidelity: str = "packet", output: str) -> None:
     """Print how fast any schedule could be.
 
     Examples:
@@ -323,14 +317,7 @@ def bound(
 
 
 @command(common="size collective system group out output", former=("--schedule-json", "out"))
-def show(
-    fabric: str,
-    algorithm: str,
-    *,
-    problem: Problem,
-    out: str | None = None,
-    output: str,
-) -> None:
+def show(fabric: str, algorithm: str, *, problem: Problem, out: str | None = None, output: str) -> None:
     """Print the figures of a schedule that need no simulation.
 
     Examples:

@@ -66,13 +66,7 @@ def emulate(
     with writing(report, ".html") as write:
         with progress_bar() as progress:
             found = antiphon.emulate(
-                network,
-                wanted,
-                collective,
-                data,
-                root=root,
-                **given,
-                progress=partial(progress, "running"),
+                network, wanted, collective, data, root=root, **given, progress=partial(progress, "running")
             )
         write(partial(_page, found))
     tell("testbed", found.to_dict(), output, partial(emulated_document, found), rows="runs")

@@ -33,11 +33,7 @@ TAKE_NOTHING = {"system", "ideal"}
 """Endpoints that leave all to computation."""
 
 
-@command(
-    of=antiphon.train,
-    common="overlap batch compute system against energy report output",
-    without="chakra",
-)
+@command(of=antiphon.train, common="overlap batch compute system against energy report output", without="chakra")
 def train(
     model: str,
     fabric: str,

@@ -17,9 +17,7 @@ from antiphon.view.terminal.console import json_text, progress_bar
 
 
 @command(
-    of=antiphon.tune,
-    common="sizes algorithms collective objective system energy out jobs output",
-    without="estimates",
+    of=antiphon.tune, common="sizes algorithms collective objective system energy out jobs output", without="estimates"
 )
 def tune(
     fabric: str,
