@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import antiphon
 from antiphon.cli.declared import command
-from antiphon.cli.output import note, tell
-from antiphon.files import written_whole
+from antiphon.cli.output import note, tell, writing
 from antiphon.view.documents.measured import calibration_document
 from antiphon.view.terminal.console import json_text, progress_bar
 
@@ -29,14 +27,10 @@ def calibrate(*, out: str | None = None, output: str, **given: Any) -> None:
     Args:
         out: Also write the endpoint file, OUT.json.
     """
-    with ExitStack() as written:
-        file = None if out is None else written.enter_context(written_whole(out, ".json"))
+    with writing(out, ".json") as write:
         with progress_bar() as progress:
             calibration = antiphon.calibrate(**given, progress=progress)
         document = calibration.to_dict()
-        if file is not None:
-            file.write(json_text("calibrate", document) + "\n")
-            written.close()  # in its place before anything is printed: the reader may go
+        write(lambda: json_text("calibrate", document) + "\n")
     tell("calibrate", document, output, partial(calibration_document, calibration), "measured")
-    if out is not None:
-        note(output, f"Endpoint file: {out}")
+    note(output, out and f"Endpoint file: {out}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,15 @@ import click
 
 import antiphon
 from antiphon.cli.declared import command
-from antiphon.cli.groups import Outcome, each_group, one_file
-from antiphon.cli.output import note, tell
+from antiphon.cli.groups import Outcome, Part, Problem, each_group
+from antiphon.cli.options import is_right
+from antiphon.cli.output import note, tell, writing
 from antiphon.collective.comparison import bounded
 from antiphon.collective.matrix import size_text
 from antiphon.collective.schedules import is_foreign, read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
-from antiphon.files import written_whole
 from antiphon.results import Proof, Stats, rows_of
 from antiphon.view.document import Document, Note
 from antiphon.view.documents.collective import (
@@ -39,13 +38,7 @@ from antiphon.view.text import certified, format_time
 def compare(
     fabrics: tuple[str, ...],
     *,
-    collective: str = "all-reduce",
-    size: str | None,
-    root: int = 0,
-    matrix: str | None,
-    system: antiphon.System,
-    group: str | None,
-    groups: str | None,
+    problem: Problem,
     algorithms: tuple[str, ...],
     schedules: tuple[str, ...],
     fidelity: str = "packet",
@@ -78,26 +71,24 @@ def compare(
     specs = split_specs(algorithms) if algorithms else None
     if schedules:
         refuse_problem(*schedules)
-    one_file("--report", report, groups)
+    problem.part.one_file("--report", report)
     if report is not None and len(fabrics) > 1:
         raise click.UsageError("--report is for one fabric")
-    with ExitStack() as written:
-        report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
+    with writing(report, ".html") as write:
 
         def work(network: antiphon.Fabric) -> Outcome:
-            own = schedules_of(schedules, network, size)
-            first = own[0] if own else None
+            own = schedules_of(schedules, network, problem.size)
+            what = own[0] if own else problem
             with progress_bar() as progress:
-                sizes = matrix if first is None else first.matrix
                 comparison = antiphon.compare(
                     network,
-                    first.collective if first else collective,
-                    first.bytes if first and sizes is None else size,
+                    what.collective,
+                    what.bytes if isinstance(what, antiphon.Schedule) and what.matrix is None else problem.size,
                     specs,
-                    system,
+                    problem.system,
                     fidelity,
-                    root=first.root or 0 if first else root,
-                    matrix=sizes,
+                    root=what.root or 0,
+                    matrix=what.matrix,
                     schedules=dict(zip(schedules, own, strict=True)),
                     jobs=jobs,
                     progress=progress,
@@ -112,16 +103,18 @@ def compare(
             elif not comparison.runs:
                 message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
                 failure = AntiphonError(message, "not-applicable")
-            if report_file is not None and comparison.runs:
-                from antiphon.view.pages.comparison import render
-
-                report_file.write(render(network, comparison))
-                written.close()  # in its place before anything is printed: the reader may go
+            if comparison.runs:
+                write(partial(_page, network, comparison))
             return Outcome(comparison.to_dict(), partial(comparison_document, comparison), failure)
 
-        each_group("compare", fabrics, group, groups, output, work, "runs", best_document)
-    if report is not None:
-        note(output, f"Report: {report}")
+        each_group("compare", fabrics, problem.part, output, work, "runs", best_document)
+    note(output, report and f"Report: {report}")
+
+
+def _page(network: antiphon.Fabric, comparison: antiphon.Comparison) -> str:
+    from antiphon.view.pages.comparison import render
+
+    return render(network, comparison)
 
 
 def schedules_of(paths: Sequence[str], network: antiphon.Fabric, size: str | None) -> list[antiphon.Schedule]:
@@ -137,13 +130,7 @@ def simulate(
     algorithm: str | None = None,
     *,
     schedule: str | None,
-    collective: str = "all-reduce",
-    size: str | None,
-    root: int = 0,
-    matrix: str | None,
-    system: antiphon.System,
-    group: str | None,
-    groups: str | None,
+    problem: Problem,
     placement: str | None = None,
     fidelity: str = "packet",
     energy: bool,
@@ -166,29 +153,27 @@ def simulate(
         jobs: Cores that a long run in packets uses.  [default: all there are]
     """
     one_of(algorithm, schedule)
-    one_file("--trace", trace, groups)
+    problem.part.one_file("--trace", trace)
     ranks = None if placement is None else _ranks(placement)
     if ranks is not None and schedule is None:
         raise click.UsageError("--placement is for a file of another tool: give --schedule FILE")
 
     def work(network: antiphon.Fabric) -> Outcome:
         if schedule is not None:
-            plan = read_schedule(schedule, network, size, ranks)
+            plan = read_schedule(schedule, network, problem.size, ranks)
         else:
-            plan = built(network, algorithm or "", collective, size, matrix, system, root)
+            plan = problem.build(network, algorithm or "")
         with progress_bar() as progress:
             heartbeat = partial(progress, plan.algorithm)
-            run = antiphon.run(
-                network, plan, system, fidelity, progress=heartbeat, energy=energy, trace=trace, jobs=jobs
-            )
+            timing: dict[str, Any] = {"energy": energy, "trace": trace, "jobs": jobs}
+            run = antiphon.run(network, plan, problem.system, fidelity, progress=heartbeat, **timing)
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         if run.energy is not None:
             tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}
         return Outcome(run.to_dict() | {"tables": tables}, partial(run_document, run, network))
 
-    each_group("simulate", fabric, group, groups, output, work)
-    if trace is not None:
-        note(output, f"Trace: {trace}")
+    each_group("simulate", fabric, problem.part, output, work)
+    note(output, trace and f"Trace: {trace}")
 
 
 def _ranks(text: str) -> list[int]:
@@ -207,26 +192,19 @@ def one_of(algorithm: str | None, path: str | None) -> None:
         refuse_problem(path)
 
 
-def _of_any_size(path: str) -> bool:
-    """Whether a file is of another tool, or cannot be read: whoever reads it says why."""
-    try:
-        return is_foreign(path)
-    except AntiphonError:
-        return True
+def problem_given() -> dict[str, str]:
+    """Options that say what is to be done, and are given, by the names of their arguments."""
+    context = click.get_current_context()
+    options = {"collective": "--collective", "root": "--root", "size": "--bytes", "matrix": "--matrix"}
+    default = click.core.ParameterSource.DEFAULT
+    return {k: o for k, o in options.items() if context.get_parameter_source(k) not in (None, default)}
 
 
 def refuse_problem(*paths: str) -> None:
     """Refuses options that say what files say; of a size only schedules of our own do."""
-    context = click.get_current_context()
-    for name, option in (
-        ("collective", "--collective"),
-        ("root", "--root"),
-        ("size", "--bytes"),
-        ("matrix", "--matrix"),
-    ):
-        if name == "size" and all(map(_of_any_size, paths)):
-            continue
-        if name in context.params and context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+    for name, option in problem_given().items():
+        # Of what cannot be read, whoever reads it says why.
+        if name != "size" or not all(not is_right(is_foreign, path) or is_foreign(path) for path in paths):
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
 
@@ -236,13 +214,7 @@ def verify(
     algorithm: str | None = None,
     *,
     schedule: str | None,
-    collective: str = "all-reduce",
-    size: str | None,
-    root: int = 0,
-    matrix: str | None,
-    system: antiphon.System,
-    group: str | None,
-    groups: str | None,
+    problem: Problem,
     fabric_: str | None = None,
     output: str,
 ) -> None:
@@ -261,7 +233,7 @@ def verify(
     """
     if algorithm is None and schedule is None and _is_file(fabric):
         schedule, fabric = fabric, fabric_ or ""
-    elif algorithm is None and schedule is None and not _is_fabric(fabric):
+    elif algorithm is None and schedule is None and not is_right(antiphon.Fabric, fabric):
         other = "is a folder" if Path(fabric).is_dir() else "is no regular file"
         what = other if Path(fabric).exists() else "there is no such file"
         raise click.UsageError(f"{fabric[:100]}: {what}; give a FILE, or FABRIC with ALGORITHM or --schedule FILE")
@@ -271,25 +243,23 @@ def verify(
     if schedule is not None and is_foreign(schedule):
         from antiphon.cli.formats import verified_file
 
-        if not fabric and (group, groups) == (None, None):
-            outcome = verified_file(schedule, None, size)
+        path, size = schedule, problem.size
+        if not fabric and problem.part == Part():
+            outcome = verified_file(path, None, size)
             tell("verify", outcome.document, output, outcome.show)
             if outcome.failure is not None:
                 raise outcome.failure
             return
-        each_group("verify", fabric, group, groups, output, lambda network: verified_file(schedule, network, size))
+        each_group("verify", fabric, problem.part, output, lambda network: verified_file(path, network, size))
         return
     if schedule is not None and not fabric:
         fabric = read_schedule(schedule, None).fabric
 
     def work(network: antiphon.Fabric) -> Outcome:
-        if schedule is not None:
-            plan = read_schedule(schedule, network)
-        else:
-            plan = built(network, algorithm or "", collective, size, matrix, system, root)
-        return _verified(network, plan, system)
+        plan = problem.build(network, algorithm or "") if schedule is None else read_schedule(schedule, network)
+        return _verified(network, plan, problem.system)
 
-    each_group("verify", fabric, group, groups, output, work)
+    each_group("verify", fabric, problem.part, output, work)
 
 
 def _is_file(text: str) -> bool:
@@ -297,14 +267,6 @@ def _is_file(text: str) -> bool:
     return Path(text).is_file() or (
         Path(text).suffix.lower() in {".json", ".xml", ".csv"} and not text.startswith("file:")
     )
-
-
-def _is_fabric(text: str) -> bool:
-    try:
-        antiphon.Fabric(text)
-    except AntiphonError:
-        return False
-    return True
 
 
 def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Outcome:
@@ -315,16 +277,9 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
         if error.code != "not-proven":
             raise
         return Outcome(document | {"verified": False, "counter_example": error.message}, Document, error)
-    document |= {
-        "verified": proof.complete,
-        "counter_example": None,
-        "known_gaps": proof.gaps,
-        "conflict_free": proof.conflict_free,
-        "lanes": proof.lanes,
-        "transfers": proof.transfers,
-        "share_of_optimum": proof.share_of_optimum,
-        "certified_ns": proof.certified_ns,
-    }
+    document |= {"verified": proof.complete, "counter_example": None, "known_gaps": proof.gaps}
+    names = ("conflict_free", "lanes", "transfers", "share_of_optimum", "certified_ns")
+    document |= {name: getattr(proof, name) for name in names}
     conflicts = ", and no two messages of a step share a link" if proof.conflict_free else ""
     size = size_text(schedule.bytes, schedule.matrix_bytes)
     ranks = f"without rank {', '.join(map(str, schedule.excluded))}, every other" if schedule.excluded else "every"
@@ -340,19 +295,7 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
 
 
 @command(common="size collective system fidelity group groups output")
-def bound(
-    fabric: str,
-    *,
-    collective: str = "all-reduce",
-    size: str | None,
-    root: int = 0,
-    matrix: str | None,
-    system: antiphon.System,
-    group: str | None,
-    groups: str | None,
-    fidelity: str = "packet",
-    output: str,
-) -> None:
+def bound(fabric: str, *, problem: Problem, fidelity: str = "packet", output: str) -> None:
     """Print how fast any schedule could be.
 
     Examples:
@@ -364,29 +307,17 @@ def bound(
     """
 
     def work(network: antiphon.Fabric) -> Outcome:
-        lower, document = bounded(network, collective, size, system, root=root, matrix=matrix, fidelity=fidelity)
+        given: dict[str, Any] = {"root": problem.root, "matrix": problem.matrix, "fidelity": fidelity}
+        lower, document = bounded(network, problem.collective, problem.size, problem.system, **given)
         size_of = size_text(document["bytes"], document["matrix_bytes"])
-        title = f"{document['collective']} of {size_of} on {network.name}, system {system.name}, {fidelity}"
+        title = f"{document['collective']} of {size_of} on {network.name}, system {problem.system.name}, {fidelity}"
         return Outcome(document, partial(bound_document, title, lower))
 
-    each_group("bound", fabric, group, groups, output, work)
+    each_group("bound", fabric, problem.part, output, work)
 
 
 @command(common="size collective system group out output", former=("--schedule-json", "out"))
-def show(
-    fabric: str,
-    algorithm: str,
-    *,
-    collective: str = "all-reduce",
-    size: str | None,
-    root: int = 0,
-    matrix: str | None,
-    system: antiphon.System,
-    group: str | None,
-    groups: str | None,
-    out: str | None = None,
-    output: str,
-) -> None:
+def show(fabric: str, algorithm: str, *, problem: Problem, out: str | None = None, output: str) -> None:
     """Print the figures of a schedule that need no simulation.
 
     Examples:
@@ -396,25 +327,22 @@ def show(
     Args:
         out: Also write the schedule, OUT.json.
     """
-    one_file("--out", out, groups)
-    with ExitStack() as written:
-        file = None if out is None else written.enter_context(written_whole(out, ".json"))
+    problem.part.one_file("--out", out)
+    with writing(out, ".json") as write:
 
         def work(network: antiphon.Fabric) -> Outcome:
-            schedule = built(network, algorithm, collective, size, matrix, system, root)
-            proof = _proven(network, schedule, system)
+            schedule = problem.build(network, algorithm)
+            proof = _proven(network, schedule, problem.system)
             stats = schedule.stats(network)
-            if file is not None:
-                file.write(schedule.to_json())
-                written.close()  # in its place before anything is printed: the reader may go
-            document = _figures(network, system, schedule, proof, stats)
+            write(schedule.to_json)
+            document = _figures(network, problem.system, schedule, proof, stats)
             links = {"from": network.links["from"], "to": network.links["to"], "bytes": stats.links["bytes"]}
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
             if network.configuration is not None:
                 tables["ports"] = rows_of(network.ports)
             return Outcome(document | tables, partial(schedule_document, network, schedule, document))
 
-        each_group("show", fabric, group, groups, output, work)
+        each_group("show", fabric, problem.part, output, work)
 
 
 def _figures(
@@ -425,9 +353,7 @@ def _figures(
         "verified": proof.complete,
         "known_gaps": proof.gaps,
         "lanes": proof.lanes,
-        "transfers": stats.transfers,
-        "messages": stats.messages,
-        "steps": stats.steps,
+        **{name: getattr(stats, name) for name in ("transfers", "messages", "steps")},
         "phases": [{"name": name, "steps": steps} for name, steps in stats.phases],
         "used_links_percent": stats.used_links_percent,
         "reduce_height_max": int(stats.lanes["reduce_height"].max(initial=0)),
@@ -451,34 +377,12 @@ def _dimensions(fabric: antiphon.Fabric, system: antiphon.System) -> list[dict[s
     return rows
 
 
-def built(
-    fabric: antiphon.Fabric,
-    algorithm: str,
-    collective: str,
-    size: str | None,
-    matrix: str | None,
-    system: antiphon.System,
-    root: int,
-) -> antiphon.Schedule:
-    with progress_bar() as progress:
-        building = partial(progress, f"{algorithm} (building)")
-        return antiphon.build(fabric, algorithm, collective, size, system, root, building, matrix=matrix)
-
-
 def _proven(fabric: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Proof:
     with progress_bar() as progress:
         return antiphon.verify(fabric, schedule, partial(progress, f"{schedule.algorithm} (proving)"), system)
 
 
 def _schedule_dict(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> dict[str, Any]:
-    return {
-        "fabric": fabric.name,
-        "group": fabric.members,
-        "algorithm": schedule.algorithm,
-        "collective": schedule.collective,
-        "root": schedule.root,
-        "bytes": schedule.bytes,
-        "matrix_bytes": schedule.matrix_bytes,
-        "ranks": schedule.ranks,
-        "excluded_ranks": schedule.excluded,
-    }
+    names = ("algorithm", "collective", "root", "bytes", "matrix_bytes", "ranks")
+    given = {name: getattr(schedule, name) for name in names}
+    return {"fabric": fabric.name, "group": fabric.members, **given, "excluded_ranks": schedule.excluded}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -11,11 +10,10 @@ import click
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.options import read_fabric
-from antiphon.cli.output import note, tell
+from antiphon.cli.output import note, tell, writing
 from antiphon.collective.schedules import read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
-from antiphon.files import written_whole
 from antiphon.view.documents.fabric import configured_document
 from antiphon.view.terminal.console import progress_bar
 
@@ -53,8 +51,7 @@ def configure(
         raise click.UsageError("give either algorithms or --schedule")
     specs = split_specs(algorithms) if algorithms else None
     own = None if schedule is None else read_schedule(schedule, read_fabric(fabric), routed=False)
-    with ExitStack() as written:
-        file = None if out is None else written.enter_context(written_whole(out, ".json"))
+    with writing(out, ".json") as write:
         with progress_bar() as progress:
             found = antiphon.configure(
                 fabric,
@@ -68,12 +65,13 @@ def configure(
                 **given,
                 progress=partial(progress, "simulations"),
             )
-        if file is not None:
-            text = antiphon.Fabric(found.fabric).configuration
-            if text is None:
-                raise AntiphonError(f"{found.fabric} has no configuration", "not-applicable")
-            file.write(text)
-            written.close()  # in its place before anything is printed: the reader may go
+        write(lambda: _configuration(found.fabric))
     tell("configure", found.to_dict(), output, partial(configured_document, found))
-    if out is not None:
-        note(output, f"Configuration: {out}; use it as {found.fabric.split(',')[0]},config={out}")
+    note(output, out and f"Configuration: {out}; use it as {found.fabric.split(',')[0]},config={out}")
+
+
+def _configuration(spec: str) -> str:
+    text = antiphon.Fabric(spec).configuration
+    if text is None:
+        raise AntiphonError(f"{spec} has no configuration", "not-applicable")
+    return text

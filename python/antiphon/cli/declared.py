@@ -2,7 +2,7 @@
 
 A command is a function. What it takes by position are arguments, what it takes by name are options: one of ``SHARED``
 (``options.py``), one of the function of the package that it is ``of``, or one that its own docstring explains.
-``**given`` takes all others of that function.
+``**given`` takes all others of that function. A dataclass, such as ``Problem``, takes the options of its fields.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -63,7 +64,9 @@ def command(
         order = common.split()
         parameters.sort(key=lambda each: order.index(each.name or "") if each.name in order else len(order))
         text = re.sub(r"\n *Args:\n(?: {4,}.*\n?|\n)*", "\n", inspect.cleandoc(function.__doc__ or "") + "\n")
-        made = Documented(name or function.__name__.replace("_", "-"), params=parameters, callback=function, help=text)
+        made = Documented(
+            name or function.__name__.replace("_", "-"), params=parameters, callback=_filling(function), help=text
+        )
         parent.add_command(made)
         return made
 
@@ -75,14 +78,14 @@ def _parameters(
 ) -> Iterator[click.Parameter]:
     known = inputs(of) if of else {}
     hints, said = get_type_hints(function), meanings(inspect.getdoc(function) or "")
-    own = list(inspect.signature(function).parameters.values())
+    own = list(_own(function))
     for each in own:
         if each.kind is each.VAR_KEYWORD:
             taken = {one.name for one in own} | {*HANDLED, *without}
             yield from (_option(one) for key, one in known.items() if key not in taken and not one.called)
         elif each.kind is each.KEYWORD_ONLY and each.name in SHARED:
             default = system if each.name == "system" else None if each.default is REQUIRED else each.default
-            for key, shared in SHARED[each.name]:
+            for key, shared in SHARED[each.name].items():
                 yield shared.option(key, default if key == each.name else None, said.get(key, ""))
         elif each.kind is each.KEYWORD_ONLY:
             like = known.get(each.name) if each.name not in said else None
@@ -90,6 +93,25 @@ def _parameters(
             yield _option(like or given, whole=like is None)
         else:
             yield _argument(each, hints[each.name], function.__name__)
+
+
+def _own(function: Any) -> Iterator[inspect.Parameter]:
+    """The parameters of a function; in place of dataclasses their fields."""
+    hints = get_type_hints(function)
+    for each in inspect.signature(function).parameters.values():
+        yield from _own(hints[each.name]) if is_dataclass(hints[each.name]) else [each]
+
+
+def _filling(function: Any) -> Callable[..., Any]:
+    """The function, which takes the fields of its dataclasses by name."""
+    kinds = {key: kind for key, kind in get_type_hints(function).items() if is_dataclass(kind)}
+
+    def filled(**given: Any) -> Any:
+        for key, kind in kinds.items():
+            given[key] = _filling(kind)(**{each.name: given.pop(each.name) for each in _own(kind)})
+        return function(**given)
+
+    return filled
 
 
 def _argument(parameter: inspect.Parameter, hint: Any, command: str) -> click.Argument:

@@ -58,5 +58,4 @@ def flights(
         noting_switches(partial(flights_document, run), network),
         "flights",
     )
-    if trace is not None:
-        note(output, f"Trace: {trace}")
+    note(output, trace and f"Trace: {trace}")

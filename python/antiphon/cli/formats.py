@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from typing import Any
 
 import click
 
 import antiphon
-from antiphon.cli.collectives import built, one_of
+from antiphon.cli.collectives import one_of, problem_given
 from antiphon.cli.declared import command
-from antiphon.cli.groups import Outcome
+from antiphon.cli.groups import Outcome, Part, Problem
 from antiphon.cli.options import COMPLETIONS, completing, read_fabric
 from antiphon.cli.output import tell
 from antiphon.collective.chakra import CHAKRA
@@ -66,93 +65,55 @@ def export(
     if format_ in TOPOLOGY_FORMATS:
         if algorithm is not None or schedule is not None:
             raise click.UsageError(f"--format {format_} writes the fabric alone: leave out ALGORITHM and --schedule")
-        _refuse_problem(format_)
+        for option in problem_given().values():
+            raise click.UsageError(f"--format {format_} writes the fabric alone: leave out {option}")
     else:
         one_of(algorithm, schedule)
     network = read_fabric(fabric)
     network = network if group is None else network.group(group)
+    problem = Problem(collective=collective, size=size, root=root, matrix=matrix, system=system, part=Part())
+
+    def planned() -> antiphon.Schedule:
+        return problem.build(network, algorithm or "") if schedule is None else read_schedule(schedule, network)
+
     if format_ in TOPOLOGY_FORMATS:
         antiphon.export(network, out, format=format_, consumer=consumer)
         nodes, links = len(network.nodes["name"]), len(network.links["from"])
         document = {"fabric": network.name, "format": format_, "nodes": nodes, "links": links, "file": out}
-        figures = f"{network.name}: {nodes:,} nodes, {links:,} links"
-        tell("export", document, "json" if json_ else "table", lambda: _lines(figures, f"File: {out}"))
-        return
-    if format_ == CHAKRA:
+        said = [f"{network.name}: {nodes:,} nodes, {links:,} links", f"File: {out}"]
+    elif format_ == CHAKRA:
         check_prefix(out, "--out")
-        plan = _schedule(network, algorithm, schedule, collective, size, matrix, system, root)
+        plan = planned()
         system_file = json.loads(antiphon.export(plan, out, format=format_, consumer=consumer))
-        document = _of_traces(plan, out, system_file)
-        lines = (
+        messages = int(plan.transfers["chunks"].sum())
+        document = {"fabric": plan.fabric, "format": CHAKRA, "algorithm": plan.algorithm}
+        document |= {"collective": plan.collective, "bytes": plan.bytes, "ranks": plan.ranks}
+        document |= {"messages": messages, "file": out, "system_file": system_file}
+        said = [
             f"✓ {plan.algorithm}, {plan.collective} on {plan.ranks:,} ranks: read back as written"
-            f" ({document['messages']:,} messages)",
+            f" ({messages:,} messages)",
             f"Files: {out}.0.et to {out}.{plan.ranks - 1}.et",
             f"ASTRA-sim's system file: {json.dumps(system_file)}",
-        )
-        tell("export", document, "json" if json_ else "table", lambda: _lines(*lines))
-        return
-    with ExitStack() as written:
-        file = written.enter_context(written_whole(out, extension(format_)))
-        plan = _schedule(network, algorithm, schedule, collective, size, matrix, system, root)
-        text = antiphon.export(plan, format=format_, consumer=consumer)
-        file.write(text)
-        written.close()  # in its place before anything is printed: the reader may go
-    document = {"fabric": network.name, "algorithm": plan.algorithm, "file": out}
-    if format_ == "goal":  # says nothing of data that could be proven
-        document |= {"format": format_, "ranks": plan.ranks, "messages": text.count(": send ")}
-        said = [f"{document['ranks']:,} ranks, {document['messages']:,} messages"]
+        ]
     else:
-        proof = antiphon.prove_file(text=text)
-        document = proof.to_dict() | document
-        said = [f"✓ {proven(proof)}", *readers(proof)]
-    tell("export", document, "json" if json_ else "table", lambda: _lines(*said, f"File: {out}"))
-
-
-def _schedule(
-    network: antiphon.Fabric,
-    algorithm: str | None,
-    path: str | None,
-    collective: str,
-    size: str | None,
-    matrix: str | None,
-    system: antiphon.System,
-    root: int,
-) -> antiphon.Schedule:
-    """The schedule of a file, or that of an algorithm."""
-    if path is not None:
-        return read_schedule(path, network)
-    return built(network, algorithm or "", collective, size, matrix, system, root)
-
-
-def _of_traces(schedule: antiphon.Schedule, prefix: str, system_file: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "fabric": schedule.fabric,
-        "format": CHAKRA,
-        "algorithm": schedule.algorithm,
-        "collective": schedule.collective,
-        "bytes": schedule.bytes,
-        "ranks": schedule.ranks,
-        "messages": int(schedule.transfers["chunks"].sum()),
-        "file": prefix,
-        "system_file": system_file,
-    }
+        with written_whole(out, extension(format_)) as file:
+            plan = planned()
+            text = antiphon.export(plan, format=format_, consumer=consumer)
+            file.write(text)
+        document = {"fabric": network.name, "algorithm": plan.algorithm, "file": out}
+        if format_ == "goal":  # says nothing of data that could be proven
+            document |= {"format": format_, "ranks": plan.ranks, "messages": text.count(": send ")}
+            said = [f"{document['ranks']:,} ranks, {document['messages']:,} messages"]
+        else:
+            proof = antiphon.prove_file(text=text)
+            document = proof.to_dict() | document
+            said = [f"✓ {proven(proof)}", *readers(proof)]
+        said.append(f"File: {out}")
+    tell("export", document, "json" if json_ else "table", lambda: _lines(*said))
 
 
 def _lines(*lines: str) -> Document:
     return Document([Note(line, wrap=True) for line in lines])
-
-
-def _refuse_problem(format_: str) -> None:
-    """Refuses options that say what is done on a fabric."""
-    context = click.get_current_context()
-    for name, option in (
-        ("collective", "--collective"),
-        ("root", "--root"),
-        ("size", "--bytes"),
-        ("matrix", "--matrix"),
-    ):
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"--format {format_} writes the fabric alone: leave out {option}")
 
 
 def proven(proof: FileProof) -> str:

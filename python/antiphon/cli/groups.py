@@ -15,28 +15,54 @@ from antiphon.cli.output import PROSE, table_of, tell
 from antiphon.errors import AntiphonError
 from antiphon.view.document import Document, Heading
 from antiphon.view.documents.fabric import noting_switches
+from antiphon.view.terminal.console import progress_bar
 
 TIMED = ("bound", "compare", "simulate", "tune")
 """Commands whose times would be others if switches reduced."""
 
 
-def chosen(fabric: antiphon.Fabric, group: str | None, groups: str | None) -> list[antiphon.Fabric]:
-    """A fabric, a group of it or several.
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Ranks of a fabric: all, a group, or each of several groups."""
 
-    Raises:
-        AntiphonError: for ranks or groups that it does not have.
-    """
-    if group is not None and groups is not None:
-        raise click.UsageError("give either --group or --groups")
-    if groups is not None:
-        return fabric.groups(groups)
-    return [fabric if group is None else fabric.group(group)]
+    group: str | None = None
+    groups: str | None = None
+
+    def of(self, fabric: antiphon.Fabric) -> list[antiphon.Fabric]:
+        """A fabric, a group of it or several.
+
+        Raises:
+            AntiphonError: for ranks or groups that it does not have.
+        """
+        if self.group is not None and self.groups is not None:
+            raise click.UsageError("give either --group or --groups")
+        if self.groups is not None:
+            return fabric.groups(self.groups)
+        return [fabric if self.group is None else fabric.group(self.group)]
+
+    def one_file(self, option: str, path: str | None) -> None:
+        """Refuses an option that writes a file about one group where there are several."""
+        if path is not None and self.groups is not None:
+            raise click.UsageError(f"{option} is for one group: give --group instead of --groups")
 
 
-def one_file(option: str, path: str | None, groups: str | None) -> None:
-    """Refuses an option that writes a file about one group where there are several."""
-    if path is not None and groups is not None:
-        raise click.UsageError(f"{option} is for one group: give --group instead of --groups")
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What is to be done, on which platform, by which ranks."""
+
+    collective: str = "all-reduce"
+    size: str | None = None
+    root: int = 0
+    matrix: str | None = None
+    system: antiphon.System
+    part: Part
+
+    def build(self, fabric: antiphon.Fabric, algorithm: str) -> antiphon.Schedule:
+        """The schedule of an algorithm."""
+        with progress_bar() as progress:
+            told = partial(progress, f"{algorithm} (building)")
+            what = (self.collective, self.size, self.system, self.root)
+            return antiphon.build(fabric, algorithm, *what, told, matrix=self.matrix)
 
 
 @dataclass(frozen=True)
@@ -51,14 +77,13 @@ class Outcome:
 def each_group(
     command: str,
     specs: str | Sequence[str],
-    group: str | None,
-    groups: str | None,
+    part: Part,
     output: str,
     work: Callable[[antiphon.Fabric], Outcome],
     rows: str | None = None,
     summary: Callable[[Sequence[dict[str, Any]]], Document] = lambda _documents: Document(),
 ) -> None:
-    """Does ``work`` on one or more fabrics, on one group of each, or on each of ``groups``, and prints what it found;
+    """Does ``work`` on one or more fabrics, or on a part or several of each, and prints what it found;
     ``rows`` as for ``tell``, and at the end, for people, a ``summary`` of the documents of several fabrics.
 
     Raises:
@@ -67,20 +92,20 @@ def each_group(
     fabrics = [read_fabric(spec) for spec in ([specs] if isinstance(specs, str) else specs)]
     alone = len(fabrics) == 1
     outcomes = []
-    for part in [part for fabric in fabrics for part in chosen(fabric, group, groups)]:
-        outcome = work(part)
+    for network in [network for fabric in fabrics for network in part.of(fabric)]:
+        outcome = work(network)
         if command in TIMED:
-            outcome = replace(outcome, show=noting_switches(outcome.show, part))
+            outcome = replace(outcome, show=noting_switches(outcome.show, network))
         outcomes.append(outcome)
-        if groups is None and alone:
+        if part.groups is None and alone:
             tell(command, outcome.document, output, outcome.show, rows)
         elif output in PROSE:
-            tell(command, {}, output, partial(_titled, part.name, outcome.show))
+            tell(command, {}, output, partial(_titled, network.name, outcome.show))
     documents = [outcome.document for outcome in outcomes]
     if output in PROSE:
         if not alone:
             tell(command, {}, output, partial(summary, documents))
-    elif groups is not None or not alone:
+    elif part.groups is not None or not alone:
         table = [row for each in documents for row in table_of(each, rows)]
         whole = {"fabric": fabrics[0].name, "groups": documents} if alone else {"fabrics": documents}
         tell(command, whole, output, Document, table)

@@ -30,6 +30,12 @@ def fabrics(*, output: str) -> None:
     tell("fabrics", {"fabrics": rows}, output, partial(list_document, rows), "fabrics")
 
 
+def entry_row(entry: antiphon.Entry) -> dict[str, Any]:
+    """The name of what is known, what it is, and its options."""
+    options = [asdict(option) for option in entry.options]
+    return {"name": entry.name, "summary": entry.summary, "options": options}
+
+
 @command()
 def algorithms(name: str | None = None, *, output: str) -> None:
     """List the algorithms and their options, or those of one.
@@ -41,16 +47,7 @@ def algorithms(name: str | None = None, *, output: str) -> None:
     """
     wanted = None if name is None else antiphon.Algorithm(name).name
     known = [each for each in antiphon.algorithms() if wanted in (None, each.name)]
-    rows = [
-        {
-            "name": a.name,
-            "summary": a.summary,
-            "options": [asdict(option) for option in a.options],
-            "source": a.source,
-            "collectives": a.collectives,
-        }
-        for a in known
-    ]
+    rows = [entry_row(a) | {"source": a.source, "collectives": a.collectives} for a in known]
     tell("algorithms", {"algorithms": rows}, output, partial(algorithms_document, known), "algorithms")
 
 
@@ -94,15 +91,7 @@ def endpoints(name: str | None = None, *, output: str) -> None:
         antiphon endpoints ace:sram=8MiB
     """
     known = [_endpoint(name)] if name else antiphon.endpoints()
-    rows: list[dict[str, Any]] = [
-        {
-            "name": each.name,
-            "summary": each.summary,
-            "stands_for": each.example,
-            "options": [asdict(option) for option in each.options],
-        }
-        for each in known
-    ]
+    rows = [{"name": "", "summary": "", "stands_for": each.example} | entry_row(each) for each in known]
 
     def show() -> Document:
         if name and known[0].options:

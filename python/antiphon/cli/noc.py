@@ -10,7 +10,7 @@ import click
 
 import antiphon
 from antiphon.cli.declared import command
-from antiphon.cli.groups import Outcome, each_group
+from antiphon.cli.groups import Outcome, Part, each_group
 from antiphon.errors import AntiphonError
 from antiphon.parallel import in_parallel
 from antiphon.view.documents.network import noc_document, saturation_document
@@ -28,8 +28,7 @@ def noc(
     rate: tuple[str, ...] = (),
     traffic: str,
     saturation: bool = False,
-    group: str | None,
-    groups: str | None,
+    part: Part,
     jobs: int | None,
     system: antiphon.System,
     energy: bool,
@@ -75,7 +74,7 @@ def noc(
         document |= {"unstable_rate": None, "runs": [run.to_dict() for run in runs]}
         return Outcome(document, partial(noc_document, runs))
 
-    each_group("noc", fabric, group, groups, output, work, "runs")
+    each_group("noc", fabric, part, output, work, "runs")
 
 
 def _rates(texts: Sequence[str]) -> list[float]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -94,7 +94,7 @@ def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
         return fabric
     except AntiphonError as error:
         for text in ((whole or spec).removeprefix("rails:"), spec.removeprefix("rails:")):
-            if _is_rails(text):
+            if is_right(antiphon.advise_rails, text):
                 message = f"'{text}' is no fabric but a rails topology"
                 if error.code == "too-large":
                     message = f"{error.message}, but a rails topology may have them"
@@ -102,9 +102,10 @@ def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
         raise
 
 
-def _is_rails(text: str) -> bool:
+def is_right(take: Callable[[str], object], text: str) -> bool:
+    """Whether a text, such as a specification, is what something takes."""
     try:
-        antiphon.advise_rails(text)
+        take(text)
     except AntiphonError:
         return False
     return True
@@ -155,138 +156,112 @@ def _platform(context: click.Context, _parameter: click.Parameter, name: str) ->
     return _read_system(name, context.meta["settings"], context.meta["endpoint"])
 
 
-class Shared(NamedTuple):
-    """An option that several commands take: what the help says, in which section, other names, settings of click, and
-    what holds if it has no default, in words."""
+class Shared:
+    """An option that several commands take: what the help says, in which section, other names, what holds if it has no
+    default, in words, and settings of click."""
 
-    help: str
-    section: str = ""
-    names: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = {}
-    unless: str = ""
+    def __init__(self, help: str, section: str, *names: str, unless: str = "", **settings: Any) -> None:
+        self.help, self.section, self.names, self.settings = help, section, names, settings
+        self.unless = f"  [default: {unless}]" if unless else ""
 
     def option(self, key: str, default: Any = None, help: str = "") -> Section:
         """The option for an argument ``key``; ``help`` replaces what it says."""
         shown = {} if default is None else {"default": default, "show_default": True}
-        unless = f"  [default: {self.unless}]" if self.unless and default is None else ""
+        text = (help or self.help) + (self.unless if default is None else "")
         names = self.names or ("--" + key.replace("_", "-"),)
-        return Section(
-            [*names, key], section=self.section, help=(help or self.help) + unless, **{**shown, **self.settings}
-        )
+        return Section([*names, key], section=self.section, help=text, **{**shown, **self.settings})
 
 
-SHARED: dict[str, list[tuple[str, Shared]]] = {
-    key: [(key, option)]
+_FILE: dict[str, Any] = {"metavar": "FILE", "shell_complete": FILE}
+_OWN: dict[str, Any] = {"is_eager": True, "expose_value": False}
+SHARED: dict[str, dict[str, Shared]] = {
+    key: {key: option}
     for key, option in {
-        "collective": Shared(
-            "What to compute.", "Collective", (), {"shell_complete": completing(antiphon.collectives)}
-        ),
-        "size": Shared("Full buffer size.", "Collective", ("--bytes",), unless="64MiB"),
-        "root": Shared("Root rank.", "Collective", (), {"type": click.IntRange(0, 2**32 - 1)}),
+        "collective": Shared("What to compute.", "Collective", shell_complete=completing(antiphon.collectives)),
+        "size": Shared("Full buffer size.", "Collective", "--bytes", unless="64MiB"),
+        "root": Shared("Root rank.", "Collective", type=click.IntRange(0, 2**32 - 1)),
         "matrix": Shared(
             "For all-to-all, instead of --bytes: a line for each rank, with its bytes for every rank (docs/cli.md).",
             "Collective",
-            (),
-            {"metavar": "FILE.csv", "shell_complete": FILE},
+            **{**_FILE, "metavar": "FILE.csv"},
         ),
         "fidelity": Shared(
             "In how much detail.",
             "Time",
-            (),
-            {"metavar": "|".join(antiphon.fidelities()), "shell_complete": completing(antiphon.fidelities)},
+            metavar="|".join(antiphon.fidelities()),
+            shell_complete=completing(antiphon.fidelities),
         ),
         "algorithms": Shared(
             "Default: all that are known. Repeatable.",
             "Algorithms",
-            (),
-            {"multiple": True, "metavar": "A,B,...", "shell_complete": completing(algorithm_specs, several=True)},
+            multiple=True,
+            metavar="A,B,...",
+            shell_complete=completing(algorithm_specs, several=True),
         ),
         "schedule": Shared(
             "A schedule from a file instead of ALGORITHM: JSON, or of another tool (docs/formats.md).",
             "Algorithms",
-            (),
-            {"metavar": "FILE", "shell_complete": FILE},
+            **_FILE,
         ),
         "schedules": Shared(
             "Also a schedule from a file, JSON or of another tool (docs/formats.md); it says what all do. Repeatable.",
             "Algorithms",
-            ("--schedule",),
-            {"multiple": True, "metavar": "FILE", "shell_complete": FILE},
+            "--schedule",
+            multiple=True,
+            **_FILE,
         ),
         "group": Shared(
             "Only these ranks take part, others forward: 0,1,8 or 0-3,8-11.",
             "Ranks",
-            (),
-            {"multiple": True, "metavar": "RANKS", "callback": _once},
+            multiple=True,
+            metavar="RANKS",
+            callback=_once,
         ),
-        "groups": Shared("Each of these groups, by itself.", "Ranks", (), {"metavar": "rows|columns|dimension=K|FILE"}),
-        "energy": Shared("Also energy and power (docs/energy.md).", "Time", (), {"is_flag": True}),
+        "groups": Shared("Each of these groups, by itself.", "Ranks", metavar="rows|columns|dimension=K|FILE"),
+        "energy": Shared("Also energy and power (docs/energy.md).", "Time", is_flag=True),
         "trace": Shared(
             "Also write what each link and rank did when, for Perfetto or chrome://tracing (docs/formats.md).",
             "Output",
-            (),
-            {"metavar": "OUT.json", "shell_complete": FILE},
+            **{**_FILE, "metavar": "OUT.json"},
         ),
-        "report": Shared(
-            "Also write a self-contained HTML page.", "Output", (), {"metavar": "OUT.html", "shell_complete": FILE}
-        ),
-        "jobs": Shared(
-            "Runs at a time.  [default: as many as cores]", "Running", (), {"type": click.IntRange(1, MOST_JOBS)}
-        ),
+        "report": Shared("Also write a self-contained HTML page.", "Output", **{**_FILE, "metavar": "OUT.html"}),
+        "jobs": Shared("Runs at a time.  [default: as many as cores]", "Running", type=click.IntRange(1, MOST_JOBS)),
         "time_limit_s": Shared(
             "",
             "Running",
-            ("--time-limit",),
-            {"metavar": "TIME", "callback": lambda _context, _parameter, given: _seconds(given)},
-            "none",
+            "--time-limit",
+            unless="none",
+            metavar="TIME",
+            callback=lambda _context, _parameter, given: _seconds(given),
         ),
     }.items()
 }
 """Options that several commands take, by the names of their arguments."""
-SHARED["system"] = [
-    (
-        "system",
-        Shared(
-            "Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
-            "System",
-            (),
-            {
-                "metavar": "NAME|FILE",
-                "callback": _platform,
-                "shell_complete": completing(antiphon.systems, files=True),
-            },
-        ),
+SHARED["system"] = {
+    "system": Shared(
+        "Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
+        "System",
+        metavar="NAME|FILE",
+        callback=_platform,
+        shell_complete=completing(antiphon.systems, files=True),
     ),
-    (
-        "settings",
-        Shared(
-            "Replace a parameter of the system (antiphon systems NAME), such as link_rate=50GB/s. Repeatable.",
-            "System",
-            ("--set",),
-            {
-                "multiple": True,
-                "metavar": "KEY=VALUE",
-                "is_eager": True,
-                "expose_value": False,
-                "callback": kept("settings"),
-                "shell_complete": completing(lambda: [f"{name}=" for name in parameter_names()]),
-            },
-        ),
+    "settings": Shared(
+        "Replace a parameter of the system (antiphon systems NAME), such as link_rate=50GB/s. Repeatable.",
+        "System",
+        "--set",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=kept("settings"),
+        shell_complete=completing(lambda: [f"{name}=" for name in parameter_names()]),
+        **_OWN,
     ),
-    (
-        "endpoint",
-        Shared(
-            "What stands between memory and links where a run is timed: system, ideal, npu, ace, a preset "
-            "(docs/endpoints.md), or a file of antiphon calibrate.  [default: system]",
-            "System",
-            (),
-            {
-                "is_eager": True,
-                "expose_value": False,
-                "callback": kept("endpoint"),
-                "metavar": "NAME[:KEY=VALUE,...]|FILE",
-                "shell_complete": completing(endpoint_specs, files=True),
-            },
-        ),
+    "endpoint": Shared(
+        "What stands between memory and links where a run is timed: system, ideal, npu, ace, a preset "
+        "(docs/endpoints.md), or a file of antiphon calibrate.  [default: system]",
+        "System",
+        callback=kept("endpoint"),
+        metavar="NAME[:KEY=VALUE,...]|FILE",
+        shell_complete=completing(endpoint_specs, files=True),
+        **_OWN,
     ),
-]
+}

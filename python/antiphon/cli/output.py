@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import click
 
 from antiphon.cli.options import SHARED, Shared, kept
+from antiphon.files import written_whole
 from antiphon.flat import Row, flat, write_csv
 from antiphon.view.document import Document, dim, document
 from antiphon.view.terminal.console import print_json
@@ -29,26 +31,26 @@ def _chosen(context: click.Context, parameter: click.Parameter, output: str) -> 
     return "json"
 
 
-SHARED["output"] = [
-    (
-        "output",
-        Shared(
-            "For people, programs (docs/json.md), spreadsheets, pages.",
-            "Output",
-            ("--format",),
-            {"type": click.Choice(FORMATS), "default": "table", "show_default": True, "callback": _chosen},
-        ),
+SHARED["output"] = {
+    "output": Shared(
+        "For people, programs (docs/json.md), spreadsheets, pages.",
+        "Output",
+        "--format",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        callback=_chosen,
     ),
-    (
-        "as_json",
-        Shared(
-            "The same as --format json.",
-            "Output",
-            ("--json",),
-            {"is_flag": True, "is_eager": True, "expose_value": False, "callback": kept(_JSON)},
-        ),
+    "as_json": Shared(
+        "The same as --format json.",
+        "Output",
+        "--json",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=kept(_JSON),
     ),
-]
+}
 """The form of the output."""
 
 
@@ -90,7 +92,24 @@ def table_of(document: dict[str, Any], rows: str | None = None) -> list[Row]:
     return [head | flat(row) for row in document[rows]]
 
 
-def note(output: str, text: str) -> None:
-    """Says where a file is, to people."""
-    if output == "table":
+def note(output: str, text: str | None) -> None:
+    """Says where a file is, if there is one, to people."""
+    if output == "table" and text:
         print_for_people(document(dim(text)))
+
+
+@contextmanager
+def writing(path: str | None, suffix: str) -> Iterator[Callable[[Callable[[], str]], None]]:
+    """Refuses a file that cannot be written before there is anything to write; without a path nothing is written.
+
+    What it gives writes a text, and puts the file in its place before anything is printed: the reader may go.
+    """
+    with ExitStack() as opened:
+        file = None if path is None else opened.enter_context(written_whole(path, suffix))
+
+        def write(text: Callable[[], str]) -> None:
+            if file is not None:
+                file.write(text())
+                opened.close()
+
+        yield write

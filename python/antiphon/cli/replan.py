@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 
 import click
@@ -10,9 +9,8 @@ import click
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.options import read_fabric
-from antiphon.cli.output import note, tell
+from antiphon.cli.output import note, tell, writing
 from antiphon.collective.schedules import read_schedule
-from antiphon.files import written_whole
 from antiphon.view.documents.collective import replanned_document
 from antiphon.view.documents.fabric import noting_switches
 from antiphon.view.terminal.console import progress_bar
@@ -48,14 +46,10 @@ def replan(
         raise click.UsageError("Missing option '--fail'.")
     network = read_fabric(fabric)
     before = read_schedule(schedule, network)
-    with ExitStack() as written:
-        file = None if out is None else written.enter_context(written_whole(out, ".json"))
+    with writing(out, ".json") as write:
         with progress_bar() as progress:
             found = antiphon.replan(before, network, fail, system=system, progress=partial(progress, "planning"))
-        if file is not None:
-            file.write(found.schedule.to_json())
-            written.close()  # in its place before anything is printed: the reader may go
+        write(found.schedule.to_json)
     show = noting_switches(partial(replanned_document, found, system.name), network)
     tell("replan", found.to_dict() | {"system": system.name}, output, show)
-    if out is not None:
-        note(output, f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}, system {system.name}")
+    note(output, out and f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}, system {system.name}")

@@ -43,14 +43,7 @@ def replay(
     network = read_fabric(fabric)
     with progress_bar() as progress:
         run = antiphon.replay(
-            trace,
-            network,
-            algorithm,
-            system,
-            groups=comm_groups,
-            **given,
-            fidelity=fidelity,
-            progress=progress,
+            trace, network, algorithm, system, groups=comm_groups, **given, fidelity=fidelity, progress=progress
         )
     tables = {"exchanges": rows_of(run.exchanges), "ranks": rows_of(run.ranks)}
     tell("replay", run.to_dict() | {"tables": tables}, output, noting_switches(partial(replay_document, run), network))

@@ -12,7 +12,7 @@ import click
 import antiphon
 from antiphon.cli.collectives import one_of
 from antiphon.cli.declared import command
-from antiphon.cli.groups import Outcome, each_group
+from antiphon.cli.groups import Outcome, Part, each_group
 from antiphon.cli.options import COMPLETIONS, completing
 from antiphon.cli.output import note
 from antiphon.collective.schedules import read_schedule
@@ -37,8 +37,7 @@ def run(
     root: int = 0,
     size: str | None,
     matrix: str | None,
-    group: str | None,
-    groups: str | None,
+    part: Part,
     transport: str,
     output: str,
     **given: Any,
@@ -78,19 +77,18 @@ def run(
             failure = AntiphonError(f"{found.algorithm}: the result is not what the collective defines", "not-proven")
         return Outcome(found.to_dict(), partial(measurement_document, found), failure)
 
+    run_all = partial(each_group, "run", fabric, part, output, work, rows="runs")
     if job_rank() == 0:
-        each_group("run", fabric, group, groups, output, work, rows="runs")
+        run_all()
         if transport == "mpi" and not in_job():
-            note(
-                output,
-                "All ranks were on this machine; MPI's launcher listened on ports of its own meanwhile (docs/run.md)",
-            )
+            where = "All ranks were on this machine; MPI's launcher listened on ports of its own meanwhile"
+            note(output, f"{where} (docs/run.md)")
         return
     # The other ranks of a job have nothing to say that rank 0 does not.
     with open(os.devnull, "w") as nowhere:
         sys.stdout = nowhere
         try:
-            each_group("run", fabric, group, groups, output, work, rows="runs")
+            run_all()
         except AntiphonError:
             sys.exit(1)
         finally:

@@ -121,8 +121,7 @@ def run_command(
     if columns is not None:
         shown = [name for name in found.rows[0] if name not in REFUSED]
     tell("study", _document(file, grid, found), output, partial(study_document, file, grid, found, shown), found.rows)
-    if out is not None:
-        note(output, f"Table: {out}")
+    note(output, out and f"Table: {out}")
     note(output, f"Runs are kept in {folder}")
     if found.records and len(found.records) == sum(found.refused.values()):
         raise AntiphonError(f"no point of {file} has a result: {next(iter(found.refused))}", "not-applicable")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -12,11 +11,10 @@ import antiphon
 from antiphon.cli.collectives import refuse_problem, schedules_of
 from antiphon.cli.declared import command
 from antiphon.cli.options import read_fabric
-from antiphon.cli.output import note, tell
+from antiphon.cli.output import note, tell, writing
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.execution.testbed.emulation import compared
-from antiphon.files import written_whole
 from antiphon.view.documents.measured import emulated_document
 from antiphon.view.terminal.console import progress_bar
 
@@ -65,25 +63,19 @@ def emulate(
         wanted += [name for name in names if name not in wanted]
     if not wanted:
         raise click.UsageError("give ALGORITHMS, --schedule FILE or --compare")
-    with ExitStack() as written:
-        file = None if report is None else written.enter_context(written_whole(report, ".html"))
+    with writing(report, ".html") as write:
         with progress_bar() as progress:
             found = antiphon.emulate(
-                network,
-                wanted,
-                collective,
-                data,
-                root=root,
-                **given,
-                progress=partial(progress, "running"),
+                network, wanted, collective, data, root=root, **given, progress=partial(progress, "running")
             )
-        if file is not None:
-            from antiphon.view.pages.emulated import render
-
-            file.write(render(found))
-            written.close()  # in its place before anything is printed: the reader may go
+        write(partial(_page, found))
     tell("testbed", found.to_dict(), output, partial(emulated_document, found), rows="runs")
-    if report is not None:
-        note(output, f"Page: {report}")
+    note(output, report and f"Page: {report}")
     if not found.correct:
         raise AntiphonError("a result is not what the collective defines", "not-proven")
+
+
+def _page(found: antiphon.Emulated) -> str:
+    from antiphon.view.pages.emulated import render
+
+    return render(found)

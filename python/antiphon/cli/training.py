@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -13,14 +11,14 @@ import click
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.documented import with_options
-from antiphon.cli.groups import chosen
+from antiphon.cli.groups import Part
+from antiphon.cli.lists import entry_row
 from antiphon.cli.options import read_fabric
-from antiphon.cli.output import note, tell
+from antiphon.cli.output import note, tell, writing
 from antiphon.collective.result import REFUSALS
 from antiphon.collective.specs import split_specs
 from antiphon.declared import inputs
 from antiphon.errors import AntiphonError
-from antiphon.files import written_whole
 from antiphon.platforms import read_endpoint
 from antiphon.results import rows_of
 from antiphon.training.result import Training
@@ -35,11 +33,7 @@ TAKE_NOTHING = {"system", "ideal"}
 """Endpoints that leave all to computation."""
 
 
-@command(
-    of=antiphon.train,
-    common="overlap batch compute system against energy report output",
-    without="chakra",
-)
+@command(of=antiphon.train, common="overlap batch compute system against energy report output", without="chakra")
 def train(
     model: str,
     fabric: str,
@@ -48,8 +42,7 @@ def train(
     system: antiphon.System,
     against: tuple[str, ...] = (),
     against_endpoints: tuple[str, ...] = (),
-    group: str | None,
-    groups: str | None,
+    part: Part,
     chakra: str | None = None,
     report: str | None,
     output: str,
@@ -77,12 +70,12 @@ def train(
         report: Also draw the iterations on a self-contained HTML page.
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
-    networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]
+    networks = [network for spec in fabrics for network in _networks(spec, fabric, part)]
     single = len(models) == len(networks) == 1
     if chakra is not None and not single:
         raise AntiphonError("--chakra: traces are of one model on one fabric; give one of each", "bad-spec")
     mixed, options = len({spec.startswith(RAILS) for spec in fabrics}) > 1, parameters
-    with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
+    with writing(report, ".html") as write:
         results: list[tuple[Training, list[Training]]] = []
         refused: list[dict[str, str]] = []
         with progress_bar() as progress:
@@ -119,10 +112,7 @@ def train(
                         results.append((runs[0], runs[1:]))
         if not results:
             raise AntiphonError(refused[0]["reason"], refused[0]["code"])
-        if report_file is not None:
-            from antiphon.view.pages.training import render
-
-            report_file.write(render(results, refused))
+        write(partial(_page, results, refused))
 
     shown = partial(training_document, results, refused)
     show = noting_switches(shown, *(network for network in networks if not isinstance(network, str)))
@@ -133,10 +123,14 @@ def train(
     else:
         document = {"runs": [training.to_dict(others) for training, others in results], "refused": refused}
     tell("train", document, output, show, "runs")
-    if chakra is not None:
-        note(output, f"Traces: {chakra}.0.et to {chakra}.{results[0][0].ranks - 1}.et")
-    if report is not None:
-        note(output, f"Report: {report}")
+    note(output, chakra and f"Traces: {chakra}.0.et to {chakra}.{results[0][0].ranks - 1}.et")
+    note(output, report and f"Report: {report}")
+
+
+def _page(results: list[tuple[Training, list[Training]]], refused: list[dict[str, str]]) -> str:
+    from antiphon.view.pages.training import render
+
+    return render(results, refused)
 
 
 def _check_taken(systems: Sequence[antiphon.System], parameters: dict[str, Any]) -> None:
@@ -150,15 +144,14 @@ def _check_taken(systems: Sequence[antiphon.System], parameters: dict[str, Any])
         raise AntiphonError(f"{message}; use it with an endpoint npu or ace", "not-applicable")
 
 
-def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> list[str | antiphon.Fabric]:
+def _networks(spec: str, whole: str, part: Part) -> list[str | antiphon.Fabric]:
     """What one of the fabrics ``whole`` stands for: rails, itself, a group of it or several."""
     if spec.startswith(RAILS):
         # There is nothing to read twice.
-        if group is not None or groups is not None:
+        if part != Part():
             raise AntiphonError(f"{spec}: groups are of fabrics; name the dimensions that take part", "not-applicable")
         return [spec]
-    fabric = read_fabric(spec, whole)
-    return list(chosen(fabric, group, groups))
+    return list(part.of(read_fabric(spec, whole)))
 
 
 @command()
@@ -169,10 +162,7 @@ def workloads(*, output: str) -> None:
         antiphon workloads
     """
     rows = [{"name": each.name, "summary": each.summary, "source": each.source} for each in antiphon.workloads()]
-    models = [
-        {"name": each.name, "summary": each.summary, "options": [asdict(option) for option in each.options]}
-        for each in antiphon.compute_models()
-    ]
+    models = list(map(entry_row, antiphon.compute_models()))
 
     def show() -> Document:
         return list_document(rows).with_(entries_table("Compute model", antiphon.compute_models()))

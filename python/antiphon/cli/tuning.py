@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 
 import antiphon
 from antiphon.cli.declared import command
-from antiphon.cli.groups import Outcome, each_group, one_file
-from antiphon.cli.output import note
+from antiphon.cli.groups import Outcome, Part, each_group
+from antiphon.cli.output import note, writing
 from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import size_range
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
-from antiphon.files import written_whole
 from antiphon.view.documents.collective import tuning_document
 from antiphon.view.terminal.console import json_text, progress_bar
 
 
 @command(
-    of=antiphon.tune,
-    common="sizes algorithms collective objective system energy out jobs output",
-    without="estimates",
+    of=antiphon.tune, common="sizes algorithms collective objective system energy out jobs output", without="estimates"
 )
 def tune(
     fabric: str,
@@ -34,8 +30,7 @@ def tune(
     objective: str,
     energy: bool,
     fidelity: str = "packet",
-    group: str | None,
-    groups: str | None,
+    part: Part,
     out: str | None = None,
     jobs: int | None,
     time_limit_s: float | None,
@@ -54,15 +49,14 @@ def tune(
         time_limit_s: Sizes that are not done by then are left out, and the exit status is 3: 90, 90s, 5min or 2h.
     """
     specs = split_specs(algorithms) if algorithms else None
-    one_file("--out", out, groups)
+    part.one_file("--out", out)
     if out is not None and out.lower().endswith(".csv"):
         raise AntiphonError(
             f"{out}: no table for NCCL's tuner is written until its protocols are modelled (LL, LL128 and simple): "
             "which of its algorithms is faster depends on them; write a selection table, .json",
             "not-applicable",
         )
-    with ExitStack() as written:
-        file = None if out is None else written.enter_context(written_whole(out, ".json"))
+    with writing(out, ".json") as write:
 
         def work(network: antiphon.Fabric) -> Outcome:
             with progress_bar() as progress:
@@ -81,15 +75,12 @@ def tune(
                     time_limit_s=time_limit_s,
                 )
             document = tuning.to_dict() | {"group": network.members}
-            if file is not None:
-                file.write(json_text("tune", document) + "\n")
-                written.close()  # in its place before anything is printed: the reader may go
+            write(lambda: json_text("tune", document) + "\n")
             failure = None
             if tuning.left_out:
                 late = ", ".join(map(antiphon.format_bytes, tuning.left_out))
                 failure = AntiphonError(f"the time limit left out {late}", OVER_TIME)
             return Outcome(document, partial(tuning_document, tuning), failure)
 
-        each_group("tune", fabric, group, groups, output, work, "choices")
-    if out is not None:
-        note(output, f"Selection table: {out}")
+        each_group("tune", fabric, part, output, work, "choices")
+    note(output, out and f"Selection table: {out}")

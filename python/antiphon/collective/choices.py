@@ -49,8 +49,7 @@ class Choice(Record):
     )
     ranking: list[Candidate] = says("every algorithm with its best options, the best by the objective first.")
     bound: Bound = says(
-        "no schedule does faster what the best does; ``best.bound_of`` says among which ranks.",
-        "energy?=best.energy",
+        "no schedule does faster what the best does; ``best.bound_of`` says among which ranks.", "energy?=best.energy"
     )
 
     @property
@@ -91,8 +90,7 @@ class Tuning(Result):
     objective: str = says("what is least of the best: ``time``, ``energy`` or ``edp``.")
     choices: list[Choice] = says("by size.")
     left_out: list[int] = says(
-        "sizes for which a time limit left no time, and with them the crossovers.",
-        "left_out_bytes=left_out",
+        "sizes for which a time limit left no time, and with them the crossovers.", "left_out_bytes=left_out"
     )
     crossovers: list[tuple[int, str, str]] = says(
         "(bytes, before, after): from about this size on another algorithm is best.",

@@ -45,8 +45,7 @@ class Run(Result):
         "rounded_rates[rate_gb_per_s,effective_gb_per_s]",
     )
     slowest_link_gb_per_s: float | None = says(
-        "rate at which the slowest link carries flits; None without links.",
-        "slowest_link_gb_per_s fidelity",
+        "rate at which the slowest link carries flits; None without links.", "slowest_link_gb_per_s fidelity"
     )
     ranks: int = says("how many the fabric has.")
     excluded_ranks: list[int] = says("ranks that contribute nothing and need no result.")
@@ -206,8 +205,7 @@ class Comparison(Result):
     fidelities: list[str] = says("cheapest first.", "fidelity fidelities")
     bound: Bound = says("lower bound of all ranks.", "lower_bound_ns=bound.time_ns bound")
     ladder: list[list[Run]] = says(
-        "the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.",
-        "runs",
+        "the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.", "runs"
     )
     estimates: list[Estimate] = says("algorithms that were not timed, since an estimate puts them far behind the best.")
     seconds: list[float] = says(

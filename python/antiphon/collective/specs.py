@@ -6,11 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-from antiphon._core import (
-    algorithms,
-    check_fidelity,
-    fidelities,
-)
+from antiphon._core import algorithms, check_fidelity, fidelities
 from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 

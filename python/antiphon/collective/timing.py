@@ -6,56 +6,41 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from antiphon._core import Fabric, Schedule, System, build, simulate
 from antiphon.results import Energy, Table
+
+if TYPE_CHECKING:
+    from antiphon.collective.result import Run
 
 Progress = Callable[[str, float], object]
 """Called with what is simulated and the share of it that is done, 0 to 1."""
 
 
-class Timed(Protocol):
-    """What is known of one collective: a ``Run`` is one."""
-
-    @property
-    def time_ns(self) -> float:
-        """From the start to the last rank's finish."""
-        ...
-
-    @property
-    def excluded_ranks(self) -> list[int]:
-        """Ranks that take no part."""
-        ...
-
-    @property
-    def bound_of(self) -> str:
-        """What its lower bound is about, as in ``Schedule.bound_of``."""
-        ...
-
-    @property
-    def chunks(self) -> Table | None:
-        """When each chunk was complete, as in ``SimulationResult``; None if that is not known."""
-        ...
-
-    @property
-    def energy(self) -> Energy | None:
-        """What it takes; None if nobody asked."""
-
-
-Timer = Callable[[Fabric, str, str, int], Timed]
-"""Times a collective: fabric, algorithm, collective, bytes."""
-
-
 @dataclass(frozen=True)
 class CollectiveTime:
-    """The time of one proven collective."""
+    """The time of one proven collective.
+
+    Attributes:
+        time_ns: from the start to the last rank's finish.
+        excluded_ranks: ranks that take no part.
+        chunks: when each chunk was complete, as in ``SimulationResult``; None if that is not known.
+        bound_of: what its lower bound is about, as in ``Schedule.bound_of``.
+        energy: what it takes; None if nobody asked.
+    """
 
     time_ns: float
     excluded_ranks: list[int]
     chunks: Table | None = None
     bound_of: str = "all-ranks"
     energy: Energy | None = None
+
+
+Timed: TypeAlias = "CollectiveTime | Run"
+"""What is known of one collective."""
+Timer = Callable[[Fabric, str, str, int], Timed]
+"""Times a collective: fabric, algorithm, collective, bytes."""
 
 
 def simulator(

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
@@ -22,10 +22,6 @@ from antiphon.given import as_collective, as_fabric, as_system
 from antiphon.names import Collective, Fidelity, Objective
 from antiphon.parallel import in_parallel
 from antiphon.results import Bound
-
-if TYPE_CHECKING:
-    pass
-
 
 TUNED = ("chunk", "piece")
 """Options that are sizes to be tuned."""

@@ -14,7 +14,7 @@ from antiphon._core import Fabric, Schedule, System, parse_bytes
 from antiphon.arguments import shown
 from antiphon.collective.comparison import bounded, compare, run
 from antiphon.collective.configuring import configure
-from antiphon.collective.schedules import build, lower_bound, read_schedule
+from antiphon.collective.schedules import Heartbeat, build, lower_bound, read_schedule
 from antiphon.collective.tuning import tune
 from antiphon.declared import REQUIRED, Input, inputs
 from antiphon.errors import AntiphonError
@@ -22,7 +22,7 @@ from antiphon.network.noc import noc
 from antiphon.network.rails import rails
 from antiphon.network.saturation import noc_saturation
 from antiphon.platforms import parameter_names, read_endpoint, read_system
-from antiphon.studies.jobs import Heartbeat, Job, Record
+from antiphon.studies.jobs import Job, Record
 from antiphon.training.train import train
 
 Size = NewType("Size", int)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from antiphon._core import Fabric, Schedule, System, build
 from antiphon.collective.comparison import run
 from antiphon.collective.result import REFUSALS
+from antiphon.collective.schedules import Heartbeat
 from antiphon.collective.timing import Progress, Timer
 from antiphon.errors import AntiphonError
 from antiphon.network.rails import rails
@@ -25,10 +26,6 @@ def refusal_of(record: Record) -> Mapping[str, str] | None:
     """Why a record has no result: ``reason`` and ``code``; None if it has one, which may leave out parts."""
     refused = record.get("refused")
     return refused if isinstance(refused, Mapping) else None
-
-
-Heartbeat = Callable[[float], object]
-"""Called while a run is made, with the share that is done; may raise to end it."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +102,8 @@ class RailsPoint(Job):
 
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Schedules and times it, in well under a second."""
-        done = rails(
-            self.topology,
-            self.bytes,
-            scheduler=self.scheduler,
-            intra=self.intra,
-            chunks=self.chunks,
-            fixed_delay=self.fixed_delay,
-        )
+        given = {name: each for name, each in vars(self).items() if name != "tables"}
+        done = rails(**given)
         return done.to_dict() | _kept(done, self.tables)
 
 

@@ -167,7 +167,8 @@ class Store:
             raise AntiphonError(message, "bad-file") from None
 
     def __contains__(self, point: Job) -> bool:
-        return self._has(key_of(point))
+        with self._errors_told():
+            return self._database.execute("SELECT 1 FROM runs WHERE key = ?", [key_of(point)]).fetchone() is not None
 
     def add(self, point: Job, record: Record) -> None:
         """Keeps a record, on disk before this returns, unless there is one already."""
@@ -285,10 +286,6 @@ class Store:
 
     def _count(self) -> int:
         return int(self._database.execute("SELECT count(*) FROM runs").fetchone()[0])
-
-    def _has(self, key: str) -> bool:
-        with self._errors_told():
-            return self._database.execute("SELECT 1 FROM runs WHERE key = ?", [key]).fetchone() is not None
 
     @contextmanager
     def _written(self) -> Iterator[None]:

@@ -243,14 +243,10 @@ def _bound_of(run: antiphon.Run) -> str:
     if run.efficiency is None:
         return "none: its ranks share a node"
     whose = {"participants": " for the ranks that take part", "placement": " for its placement"}.get(run.bound_of, "")
-    return f"{format_time(run.bound.time_ns)} ({bound_names(run.bound)}){whose}; reached to {_share(run.efficiency)}"
+    return f"{format_time(run.bound.time_ns)} ({bound_names(run.bound)}){whose}; reached to {run.efficiency:.1%}"
 
 
 def _proof_mark(run: antiphon.Run) -> str:
     mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
     elsewhere = "" if run.excluded_ranks or run.bound_of == ALL_RANKS else " ranks on other nodes"
     return mark + without_ranks(run.excluded_ranks, " {}") + elsewhere
-
-
-def _share(efficiency: float | None) -> str:
-    return "-" if efficiency is None else f"{efficiency:.1%}"

@@ -165,6 +165,7 @@ def _picture(fabric: Fabric, bound: Bound) -> dict[str, Any] | None:
     points = unit * scale + margin
     # Where all links are the limit there is nothing to point out.
     limit = set(bound.limit.links) if len(bound.limit.links) < len(links["from"]) else set()
+    bypasses = [str(dimension).endswith("-bypass") for dimension in links["dimension"]]
     seen: dict[tuple[int, int], int] = {}
     paths = []
     for start, end in zip(links["from"].tolist(), links["to"].tolist(), strict=True):
@@ -188,16 +189,9 @@ def _picture(fabric: Fabric, bound: Bound) -> dict[str, Any] | None:
                 "bypass": bypass,
                 "limit": link in limit,
             }
-            for link, (path, a, b, bypass) in enumerate(
-                zip(paths, links["from"], links["to"], _bypasses(fabric), strict=True)
-            )
+            for link, (path, a, b, bypass) in enumerate(zip(paths, links["from"], links["to"], bypasses, strict=True))
         ],
     }
-
-
-def _bypasses(fabric: Fabric) -> list[bool]:
-    """Which links are bypass wires of a fabric that can be configured."""
-    return [str(dimension).endswith("-bypass") for dimension in fabric.links["dimension"]]
 
 
 def _positions(fabric: Fabric) -> tuple[Points, bool]:
