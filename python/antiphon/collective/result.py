@@ -90,7 +90,11 @@ class Run(Result):
         return self.algorithm if self.file is None else f"{self.algorithm} ({self.file})"
 
     fidelity = Part(str, "result", "Fidelity of the simulation.")
-    chunks = Part(Table, "result", "When each chunk was complete, as in ``SimulationResult``.")
+
+    @property
+    def chunks(self) -> Table:
+        """When each chunk was complete, as in ``SimulationResult``."""
+        return self.result.chunks
 
     @property
     def time_ns(self) -> float:
