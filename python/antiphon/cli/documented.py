@@ -15,8 +15,8 @@ ALL = "antiphon.all"
 
 
 def with_options(message: str, command: click.Command) -> str:
-    """A message, in which arguments are options: ``in_flight`` is ``--in-flight``, and ``batch is 0`` is ``--batch is 0``;
-    elsewhere a word such as ``batch`` may be just a word."""
+    """A message, in which arguments are options: ``in_flight`` is ``--in-flight``, and ``batch is 0`` is ``--batch is
+    0``; elsewhere a word such as ``batch`` may be just a word."""
     options = {each.name: each.opts[0] for each in command.params if isinstance(each, click.Option) and each.name}
     options = {name: option for name, option in options.items() if option == option_of(name)}
     long = [name for name in options if "_" in name]
