@@ -76,7 +76,7 @@ def test_groups_and_files(commands: Any, tmp_path: Path) -> None:
         (("mesh:2x2", "direct", "--collective", "all-to-all", "--matrix", "no.csv"), "no.csv", 2),
         (("mesh:2x2", "ring", "--bytes", ""), "size ''", 2),
         (("mesh:2x2", "ring", "--bytes", "4100", "--element", "float64"), "8-byte elements", 2),
-        (("mesh:2x2", "ring", "--timeout", "0"), "timeout_s 0", 2),
+        (("mesh:2x2", "ring", "--timeout", "0"), "--timeout 0.0", 2),
         (("mesh:2x2", "ring", "--timeout", "soon"), "--timeout", 2),
         (("mesh:2x2", "ring", "--iterations", "0"), "iterations", 2),
         (("mesh:2x2",), "give either an ALGORITHM or --schedule", 2),
