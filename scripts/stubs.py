@@ -74,6 +74,7 @@ DOCS = r"(?P<docs>(?:^ *///[^\n]*\n)*)"
 ATTRIBUTES = r"(?P<attributes>(?:^ *#\[[^\n]*\n(?:^(?! *(?:#\[|pub |fn ))[^\n]*\n)*)*)"
 CLASS = r"^#\[pyclass\((?P<options>.*)\)\]\n(?:#.*\n)*pub struct (?P<name>\w+)(?P<fields>\(.*;| \{\n(?:.*\n)*?\})"
 FIELD = r"^ *#\[pyo3\(get\)\]\n *pub (?P<name>\w+): (?P<type>.*),"
+GETTER = r"^ {8}(?P<name>\w+): (?P<type>[^=\n]*) = "
 FUNCTION = r"^ *(?:pub )?fn (?P<name>\w+)(?:<[^>]*>)?\((?P<arguments>.*?)\)(?: -> (?P<type>[^{]*?))? \{\n"
 PARAMETER = r'^ *#\[parameter\(\s*"(?P<name>\w+)"[^#]*?\n *pub \w+: (?P<type>\S+)'
 DECLARED = list(re.finditer(DOCS + PARAMETER, SYSTEM, re.M))
@@ -173,6 +174,8 @@ def declared_class(found: re.Match[str]) -> str:
     block = re.search(rf"^#\[pymethods\]\nimpl {own} \{{\n(.*?)^\}}", ALL, re.M | re.S)
     members = [attribute(each, own) for each in re.finditer(DOCS + FIELD, found["fields"], re.M)]
     members += [function(each, own) for each in re.finditer(DOCS + ATTRIBUTES + FUNCTION, block[1], re.M | re.S)]
+    for getters in re.findall(r"^    getters! \{\n(.*?)^    \}", block[1], re.M | re.S):
+        members += [attribute(each, own) for each in re.finditer(DOCS + GETTER, getters, re.M)]
     members += [attribute(each, own) for each in DECLARED if own == "System"]
     for name in ("__eq__", "__ne__") if "eq" in found["options"] else ():
         members.append(f"def {name}(self, other: object, /) -> bool: ...\n")
@@ -181,8 +184,8 @@ def declared_class(found: re.Match[str]) -> str:
 
 def stub() -> str:
     """The text of the file."""
-    exports = re.findall(r"use super::\w+::\{?([^;}]*)\}?;", SOURCES["lib"])
-    names = sorted(["__version__", *(name for several in exports for name in parts(several))])
+    exports = re.search(r"use super::\{\n(.*?)\};", SOURCES["lib"], re.S)
+    names = sorted(["__version__", *re.findall(r"\b\w+\b(?!::)", exports[1] if exports else "")])
     classes = [declared_class(found) for found in re.finditer(DOCS + CLASS, ALL, re.M)]
     functions = re.finditer(DOCS + ATTRIBUTES + FUNCTION, ALL, re.M | re.S)
     declared = [function(found) for found in functions if "#[pyfunction]" in found["attributes"]]

@@ -1,17 +1,11 @@
 //! `antiphon.ScheduleBuilder`.
 
-use crate::convert::{Fit, Int, OwnText, Size, Text, raise};
-use crate::fabric::Fabric;
-use crate::heartbeat::run;
 use crate::operations::collective;
-use crate::schedule::Schedule;
-use antiphon_base::error::{Code, Error};
+use crate::prelude::*;
 use antiphon_base::units::{Bytes, clip};
-use antiphon_macros::literal_defaults;
 use antiphon_model::collective::Collective;
 use antiphon_model::fabric;
 use antiphon_model::schedule::{Builder, Dependency, Event, Lane, LaneId, MAX_TRANSFERS, Op, Payload, TransferId};
-use pyo3::prelude::*;
 use std::sync::Arc;
 
 /// Builds a schedule for a collective of `bytes` bytes on a fabric, step by step: cut the buffer into lanes, add

@@ -1,11 +1,8 @@
 //! `antiphon.advise_trees`.
 
-use crate::convert::{Int, Number, Size, Table, Text, nanos, raise, record};
-use antiphon_base::error::{Code, Error};
+use crate::prelude::*;
 use antiphon_base::units::{Rate, parse_time};
-use antiphon_macros::literal_defaults;
 use antiphon_plan::closed_form::{StepCost, height, ways};
-use pyo3::prelude::*;
 
 /// A `TreesAdvice`: ring, tree and overlapped tree for an AllReduce of `bytes` bytes over 2 to 2^20 `ranks`, times in
 /// ns, by the cost model of C-Cube (HPCA 2023, Eqs. 2, 5 and 7). `latency` is that of a step, with a unit; `gb_per_s`
@@ -35,20 +32,18 @@ pub fn advise_trees<'py>(
     let ranks: u32 = ranks.get("ranks")?;
     let ways = ways(ranks, bytes.0, step).map_err(raise)?;
     let rows = ways.iter();
-    let table = Table::new(py)
-        .text("name", rows.clone().map(|way| way.name.into()))?
-        .column("trees", rows.clone().map(|way| way.trees))?
-        .column("chunks", rows.clone().map(|way| way.chunks))?
-        .column("steps", rows.clone().map(|way| way.steps))?
-        .column("time_ns", rows.clone().map(|way| nanos(way.time_ps)))?
-        .column("formula_ns", rows.clone().map(|way| way.formula_ps / 1e3))?
-        .column("first_chunk_ns", rows.clone().map(|way| nanos(way.first_chunk_ps)))?
-        .column("ring_faster_from_bytes", rows.clone().map(|way| way.ring_faster.map_or(0, |sizes| sizes.0)))?
-        .column("ring_faster_to_bytes", rows.map(|way| way.ring_faster.map_or(0, |sizes| sizes.1)))?;
+    let table = table!(py, way in rows.clone(), {
+        name: way.name,
+        trees, chunks, steps, time_ns,
+        formula_ns: way.formula_ps / 1e3,
+        first_chunk_ns,
+        ring_faster_from_bytes: way.ring_faster.map_or(0, |sizes| sizes.0),
+        ring_faster_to_bytes: way.ring_faster.map_or(0, |sizes| sizes.1),
+    })?;
     record!(py, "TreesAdvice", {
+        ..step: latency_ns;
         ranks: ranks,
         bytes: bytes.0,
-        latency_ns: nanos(step.latency_ps),
         bandwidth_gb_per_s: step.rate.as_gb_per_s(),
         height: height(ranks),
         ways: table,

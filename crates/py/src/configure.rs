@@ -1,16 +1,11 @@
 //! Configurations of fabrics.
 
-use crate::convert::{Fit, Int, Named, OwnText, Size, Table, Text, nanos, raise, record};
-use crate::heartbeat::{Progress, run_with_progress};
-use crate::operations::{SystemLike, collective};
-use crate::schedule::Schedule;
-use antiphon_base::parameter::Choice;
+use crate::operations::collective;
+use crate::prelude::*;
 use antiphon_base::units::parse_time;
-use antiphon_macros::literal_defaults;
 use antiphon_model::fabric::aries::{Attached, Side};
 use antiphon_plan::configure::{self as core, ConfiguredWork, Effort, Method, Reconfigurable};
 use antiphon_sim::Fidelity;
-use pyo3::prelude::*;
 
 /// A `Configured`: the configuration of a fabric that makes a collective by one of `algorithms`, or the messages of
 /// `schedule`, fastest, found in at most `steps` simulations; with
@@ -50,19 +45,14 @@ pub fn configure<'py>(
     })?;
     let configured = found.fabric.name.clone();
     record!(py, "Configured", {
+        ..(found.schedule): algorithm, bytes;
+        ..found: time_ns, given_ns, simulated, changes, ended;
         fabric: configured,
-        algorithm: found.schedule.algorithm.clone(),
         collective: found.schedule.collective.kind.name(),
-        bytes: found.schedule.bytes,
         system: &system.name,
         fidelity: fidelity.0.name(),
-        time_ns: nanos(found.time_ps),
-        given_ns: found.given_ps.map(nanos),
         bound_ns: nanos(found.bound.0),
         binding: found.bound.1,
-        simulated: found.simulated,
-        changes: found.changes,
-        ended: found.ended,
         schedule: Schedule::from(found.schedule),
     })
 }
@@ -84,10 +74,11 @@ pub fn ports<'py>(py: Python<'py>, fabric: &antiphon_model::fabric::Fabric) -> P
         Some(Attached::Mesh) => "mesh".into(),
         Some(Attached::Bypass(segment)) => format!("{} {segment}", segment.name()),
     };
-    Table::new(py)
-        .column("configuration", rows.iter().map(|row| i64::from(row.0)))?
-        .column("router", rows.iter().map(|row| i64::from(row.1)))?
-        .text("port", rows.iter().map(|row| row.2.clone()))?
-        .text("output", rows.iter().map(|row| text(row.3)))?
-        .text("input", rows.iter().map(|row| text(row.4)))
+    table!(py, row in rows.iter(), {
+        configuration: i64::from(row.0),
+        router: i64::from(row.1),
+        port: row.2.clone(),
+        output: text(row.3),
+        input: text(row.4),
+    })
 }

@@ -5,7 +5,7 @@ use antiphon_base::error::{Code, Error};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::{self, Bytes, Picos};
 use antiphon_model::collective::{self, Data};
-use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2};
 use pyo3::exceptions::{PyException, PyOverflowError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -230,6 +230,29 @@ pub fn nanos(picos: Picos) -> f64 {
     picos as f64 / units::PICOS_PER_NANO as f64
 }
 
+/// Picoseconds as nanoseconds, where there are any.
+pub trait ToNanos {
+    type Nanos;
+
+    fn nanos(&self) -> Self::Nanos;
+}
+
+impl ToNanos for Picos {
+    type Nanos = f64;
+
+    fn nanos(&self) -> f64 {
+        nanos(*self)
+    }
+}
+
+impl ToNanos for Option<Picos> {
+    type Nanos = Option<f64>;
+
+    fn nanos(&self) -> Option<f64> {
+        self.map(nanos)
+    }
+}
+
 /// Longest time that is taken from Python, in nanoseconds: 11 days.
 pub const MAX_NANOS: f64 = 1e15;
 
@@ -261,28 +284,47 @@ impl<'py> Table<'py> {
         Table(PyDict::new(py))
     }
 
-    /// Adds a column; the values are moved into the array, not copied.
-    pub fn column<T: Element>(self, name: &str, values: impl Iterator<Item = T>) -> PyResult<Self> {
-        numpy(self.0.py())?;
-        let array = values.collect::<Vec<T>>().into_pyarray(self.0.py());
-        self.0.set_item(name, array)?;
+    /// Adds a column.
+    pub fn column<T: Column>(self, name: &str, values: impl Iterator<Item = T>) -> PyResult<Self> {
+        self.0.set_item(name, T::array(numpy(self.0.py())?, values.collect())?)?;
         Ok(self)
     }
+}
 
-    /// Adds a column of text.
-    pub fn text(self, name: &str, values: impl Iterator<Item = String>) -> PyResult<Self> {
-        let (py, values) = (self.0.py(), values.collect::<Vec<_>>());
-        let numpy = numpy(py)?;
-        let array = |values: &[String]| {
-            py.check_signals()?;
+/// What a column of a table has.
+pub trait Column: Sized {
+    fn array(numpy: &Bound<'_, PyModule>, values: Vec<Self>) -> PyResult<Py<PyAny>>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Column for $number {
+            /// The values are moved into the array, not copied.
+            fn array(numpy: &Bound<'_, PyModule>, values: Vec<Self>) -> PyResult<Py<PyAny>> {
+                Ok(values.into_pyarray(numpy.py()).into_any().unbind())
+            }
+        }
+    )*};
+}
+numbers!(bool, u8, u16, u32, u64, usize, i64, f64);
+
+impl Column for String {
+    fn array(numpy: &Bound<'_, PyModule>, values: Vec<Self>) -> PyResult<Py<PyAny>> {
+        <&str>::array(numpy, values.iter().map(String::as_str).collect())
+    }
+}
+
+impl Column for &str {
+    fn array(numpy: &Bound<'_, PyModule>, values: Vec<Self>) -> PyResult<Py<PyAny>> {
+        let array = |values: &[&str]| {
+            numpy.py().check_signals()?;
             numpy.call_method1("array", (values, "str"))
         };
         // Millions take seconds.
         let (first, rest) = values.split_at(values.len().min(PIECE));
         let mut arrays = vec![array(first)?];
         arrays.extend(rest.chunks(PIECE).map(array).collect::<PyResult<Vec<_>>>()?);
-        self.0.set_item(name, numpy.call_method1("concatenate", (arrays,))?)?;
-        Ok(self)
+        Ok(numpy.call_method1("concatenate", (arrays,))?.unbind())
     }
 }
 
@@ -302,20 +344,34 @@ pub fn instance<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound
     module.getattr(class)?.call((), Some(fields))
 }
 
-/// A dictionary from `name: value` pairs of different types.
+/// A dictionary: `..value: what, it_ns;` are `value.what` and `value.it_ps` in ns, `name: value` pairs of different types.
 macro_rules! fields {
-    ($py:expr, { $($name:ident: $value:expr),* $(,)? }) => {{
+    ($py:expr, { $(..$from:tt: $($same:ident),+;)* $($name:ident: $value:expr),* $(,)? }) => {{
         let dict = pyo3::types::PyDict::new($py);
+        $($(dict.set_item(stringify!($same), &antiphon_macros::field!($from.$same))?;)+)*
         $(dict.set_item(stringify!($name), $value)?;)*
         dict
     }};
 }
 pub(crate) use fields;
 
-/// An [`instance`] with fields of different types.
+/// An [`instance`] with [`fields`].
 macro_rules! record {
-    ($py:expr, $class:literal, { $($fields:tt)* }) => {
-        crate::convert::instance($class, &crate::convert::fields!($py, { $($fields)* }))
+    ($py:expr, $class:literal, $fields:tt) => {
+        crate::convert::instance($class, &crate::convert::fields!($py, $fields))
     };
 }
 pub(crate) use record;
+
+/// A [`Table`] of `row in rows`, which are gone through once for each column; `what, it_ns` are `row.what` and `row.it_ps`
+/// in ns.
+macro_rules! table {
+    (@ $row:tt, $name:ident) => { antiphon_macros::field!($row.$name) };
+    (@ $row:tt, $name:ident, $value:expr) => { $value };
+    ($py:expr, $row:tt in $rows:expr, { $($name:ident $(: $value:expr)?),* $(,)? }) => {
+        Ok(crate::convert::Table::new($py))$(.and_then(|table| {
+            table.column(stringify!($name), $rows.map(|$row| crate::convert::table!(@ $row, $name $(, $value)?)))
+        }))*
+    };
+}
+pub(crate) use table;

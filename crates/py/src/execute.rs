@@ -1,9 +1,6 @@
 //! Schedules run on arrays: `antiphon.execute`, and one rank at a time for whoever carries the messages.
 
-use crate::convert::{Text, numpy, raise};
-use crate::heartbeat::{run, run_watched};
-use crate::schedule::Schedule;
-use antiphon_base::error::{Code, Error};
+use crate::prelude::*;
 use antiphon_model::schedule::{self, Action, Program};
 use antiphon_proof::verify_alone;
 use antiphon_run::{
@@ -11,7 +8,6 @@ use antiphon_run::{
 };
 use bytemuck::Pod;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadwriteArray1};
-use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 use std::net::SocketAddr;
@@ -117,6 +113,7 @@ struct UnderWay {
 /// Token, peer, first byte and end if it is one piece of the memory, else its bytes.
 type Started<'py> = (u64, u32, usize, usize, Option<Bound<'py, PyArray1<u8>>>);
 
+#[literal_defaults]
 #[pymethods]
 impl Executor {
     /// A rank of a schedule that is proven here, with numbers of type `element`. Raises AntiphonError: `not-proven`;
@@ -232,12 +229,6 @@ impl Executor {
         Ok(has_changed)
     }
 
-    /// Bytes of the memory.
-    #[getter]
-    fn memory_bytes(&self) -> u64 {
-        core::memory_bytes(&self.schedule)
-    }
-
     /// First byte and end of the rank's own data before.
     #[getter]
     fn input(&self) -> (u64, u64) {
@@ -272,26 +263,23 @@ impl Executor {
         })
     }
 
-    /// Barriers, from the first, before which this rank has nothing left to do.
-    #[getter]
-    fn reached(&self) -> usize {
-        self.rank.reached()
-    }
-
     /// All ranks have reached the first `barriers`.
     fn open(&mut self, barriers: usize) {
         self.rank.open(barriers);
     }
 
-    /// Whether all messages have left and all that came is in its place.
-    #[getter]
-    fn is_done(&self) -> bool {
-        self.rank.is_done()
-    }
-
     /// The message that has not come yet, or not left, in words; None when done.
     fn waits_for(&self) -> Option<String> {
         self.rank.waits_for(&self.schedule).map(|message| core::describe(&self.schedule, &message))
+    }
+
+    getters! {
+        /// Bytes of the memory.
+        memory_bytes: u64 = core::memory_bytes(&self.schedule);
+        /// Barriers, from the first, before which this rank has nothing left to do.
+        reached: usize = self.rank.reached();
+        /// Whether all messages have left and all that came is in its place.
+        is_done: bool = self.rank.is_done();
     }
 }
 

@@ -1,13 +1,9 @@
 //! `antiphon.Fabric`.
 
-use crate::convert::{Fit, Table, Text, hash_of, nanos, raise};
-use crate::heartbeat::run;
-use antiphon_base::error::{Code, Error};
-use antiphon_macros::literal_defaults;
+use crate::prelude::*;
 use antiphon_model::fabric;
 use antiphon_model::topology::Topology;
 use antiphon_sim::rails::Expansion;
-use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use std::sync::Arc;
 
@@ -23,6 +19,12 @@ use std::sync::Arc;
 #[derive(PartialEq)]
 pub struct Fabric(pub Arc<fabric::Fabric>);
 
+impl From<fabric::Fabric> for Fabric {
+    fn from(fabric: fabric::Fabric) -> Self {
+        Fabric(Arc::new(fabric))
+    }
+}
+
 impl Fabric {
     /// Calls a Python function that turns a foreign graph into fabric JSON and reads that.
     fn from_graph(module_function: &str, graph: &Bound<'_, PyAny>, name: Option<Text<'_>>) -> PyResult<Self> {
@@ -33,8 +35,7 @@ impl Fabric {
     }
 
     fn read_json(py: Python<'_>, name: &str, text: &str) -> PyResult<Self> {
-        let fabric = run(py, || fabric::Fabric::from_json(name, text))?;
-        Ok(Fabric(Arc::new(fabric)))
+        run(py, || fabric::Fabric::from_json(name, text)).map(Fabric::from)
     }
 }
 
@@ -66,8 +67,7 @@ impl NodeLike {
 impl Fabric {
     #[new]
     fn new(py: Python<'_>, spec: Text<'_>) -> PyResult<Self> {
-        let fabric = run(py, || fabric::Fabric::parse(spec.0))?;
-        Ok(Fabric(Arc::new(fabric)))
+        run(py, || fabric::Fabric::parse(spec.0)).map(Fabric::from)
     }
 
     /// The fabric that JSON text describes (schema in docs/fabric.md); `name` is shown in results.
@@ -86,8 +86,7 @@ impl Fabric {
     #[classmethod]
     #[pyo3(signature = (text, name = "text"))]
     fn from_text(class: &Bound<'_, PyType>, text: Text<'_>, name: Text<'_>) -> PyResult<Self> {
-        let fabric = run(class.py(), || fabric::Fabric::from_text(name.0, text.0))?;
-        Ok(Fabric(Arc::new(fabric)))
+        run(class.py(), || fabric::Fabric::from_text(name.0, text.0)).map(Fabric::from)
     }
 
     /// The fabric of a networkx graph: a link for every directed edge, one each way for every undirected edge. Read are
@@ -116,25 +115,12 @@ impl Fabric {
     /// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size` or `too-large`.
     #[classmethod]
     fn from_rails(class: &Bound<'_, PyType>, topology: Text<'_>) -> PyResult<Self> {
-        let expanded = run(class.py(), || Expansion::new(&Topology::parse(topology.0)?))?;
-        Ok(Fabric(Arc::new(expanded.fabric)))
+        run(class.py(), || Ok(Expansion::new(&Topology::parse(topology.0)?)?.fabric.into()))
     }
 
     /// JSON text from which `from_json` makes a fabric of the same nodes and links: a graph, without dimensions or group.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || Ok(self.0.to_json()))
-    }
-
-    /// The specification, or the name given to JSON or a graph.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// Number of ranks; they are numbered from 0.
-    #[getter]
-    fn ranks(&self) -> usize {
-        self.0.ranks()
     }
 
     /// The same nodes and links with only these ranks taking part, renumbered from 0 in the order given; every other
@@ -143,14 +129,13 @@ impl Fabric {
     /// Raises AntiphonError: `bad-spec` if a rank does not exist or is there twice, and for fewer than two.
     fn group(&self, py: Python<'_>, ranks: Ranks) -> PyResult<Self> {
         let whole = &self.0;
-        let view = run(py, || {
+        run(py, || {
             let ranks = match ranks {
                 Ranks::Text(text) => fabric::parse_group(whole, &text)?,
                 Ranks::List(ranks) => ranks,
             };
-            whole.group(&ranks)
-        })?;
-        Ok(Fabric(Arc::new(view.fabric)))
+            Ok(whole.group(&ranks)?.fabric.into())
+        })
     }
 
     /// Groups without a common rank, each as `group` gives it. `which` is `rows` or `columns` of two dimensions,
@@ -160,11 +145,10 @@ impl Fabric {
     /// `too-large`.
     fn groups(&self, py: Python<'_>, which: Text<'_>) -> PyResult<Vec<Self>> {
         let whole = &self.0;
-        let views = run(py, || {
+        run(py, || {
             let groups = fabric::Groups::parse(whole, which.0)?.groups;
-            groups.iter().map(|ranks| whole.group(ranks)).collect::<Result<Vec<_>, _>>()
-        })?;
-        Ok(views.into_iter().map(|view| Fabric(Arc::new(view.fabric))).collect())
+            groups.iter().map(|ranks| Ok(whole.group(ranks)?.fabric.into())).collect()
+        })
     }
 
     /// The nodes that the links of a node, given by number or name, lead to, each once, in the order of the links.
@@ -202,26 +186,12 @@ impl Fabric {
         Ok(self.0.nodes[product.node(&position) as usize].rank.unwrap_or_default())
     }
 
-    /// What was taken where the file that it was read from says nothing, a line each; empty where nothing was.
-    #[getter]
-    fn notes(&self) -> Vec<String> {
-        self.0.notes.0.clone()
-    }
-
-    /// For a group, the ranks of the whole fabric in the order of the group's own; None for a whole fabric.
-    #[getter]
-    fn members(&self) -> Option<Vec<u32>> {
-        self.0.members().map(<[u32]>::to_vec)
-    }
-
     /// A dictionary of numpy arrays, one entry a node: `name`, `rank` (-1 for a switch), `coord_0`, `coord_1`, ... (NaN
     /// where a node has fewer coordinates).
     #[getter]
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let nodes = &self.0.nodes;
-        let mut table = Table::new(py)
-            .text("name", nodes.iter().map(|node| node.name.clone()))?
-            .column("rank", nodes.iter().map(|node| node.rank.map_or(-1, i64::from)))?;
+        let mut table = table!(py, node in nodes.iter(), { name: &*node.name, rank: node.rank.map_or(-1, i64::from) })?;
         let dimensions = nodes.iter().map(|node| node.coords.len()).max().unwrap_or(0);
         for dimension in 0..dimensions {
             let values = nodes.iter().map(|node| node.coords.get(dimension).copied().unwrap_or(f64::NAN));
@@ -236,15 +206,16 @@ impl Fabric {
     #[getter]
     fn links<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let links = &self.0.links;
-        Table::new(py)
-            .column("from", links.iter().map(|link| i64::from(link.from)))?
-            .column("to", links.iter().map(|link| i64::from(link.to)))?
-            .text("dimension", links.iter().map(|link| link.dimension.clone()))?
-            .column("rate_gb_per_s", links.iter().map(|link| link.rate.map_or(f64::NAN, |rate| rate.as_gb_per_s())))?
-            .column("latency_ns", links.iter().map(|link| link.latency.map_or(f64::NAN, nanos)))?
-            .column("speed", links.iter().map(|link| f64::from(link.speed_permille) / 1000.0))?
-            .column("energy_pj_per_bit", links.iter().map(|link| link.pj_per_bit().unwrap_or(f64::NAN)))?
-            .column("length_mm", links.iter().map(|link| link.length_mm().unwrap_or(f64::NAN)))
+        table!(py, link in links.iter(), {
+            from: i64::from(link.from),
+            to: i64::from(link.to),
+            dimension: &*link.dimension,
+            rate_gb_per_s: link.rate.map_or(f64::NAN, |rate| rate.as_gb_per_s()),
+            latency_ns: link.latency.map_or(f64::NAN, nanos),
+            speed: f64::from(link.speed_permille) / 1000.0,
+            energy_pj_per_bit: link.pj_per_bit().unwrap_or(f64::NAN),
+            length_mm: link.length_mm().unwrap_or(f64::NAN),
+        })
     }
 
     /// A dictionary of numpy arrays, one entry a dimension of a product, in the order of its sizes: `shape` (`line`,
@@ -253,21 +224,12 @@ impl Fabric {
     #[getter]
     fn dimensions<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let dimensions = self.0.product().map_or(&[][..], |product| &product.dimensions);
-        Table::new(py)
-            .text("shape", dimensions.iter().map(|along| along.shape.name().into()))?
-            .column("size", dimensions.iter().map(|along| along.size))?
-            .column(
-                "rate_gb_per_s",
-                dimensions.iter().map(|along| along.link_rate().map_or(f64::NAN, |rate| rate.as_gb_per_s())),
-            )?
-            .column("latency_ns", dimensions.iter().map(|along| along.latency.map_or(f64::NAN, nanos)))
-    }
-
-    /// The configurations of a fabric that can be configured, as JSON with schema `antiphon-configuration/1`; None for
-    /// others.
-    #[getter]
-    fn configuration(&self) -> Option<String> {
-        self.0.configured.as_ref().map(|configured| configured.to_json())
+        table!(py, along in dimensions.iter(), {
+            shape: along.shape.name(),
+            size,
+            rate_gb_per_s: along.link_rate().map_or(f64::NAN, |rate| rate.as_gb_per_s()),
+            latency_ns: along.latency.map_or(f64::NAN, nanos),
+        })
     }
 
     /// A dictionary of numpy arrays, one entry a port of every router of a fabric that can be configured: `configuration`,
@@ -276,6 +238,20 @@ impl Fabric {
     #[getter]
     fn ports<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         crate::configure::ports(py, &self.0)
+    }
+
+    getters! {
+        /// The specification, or the name given to JSON or a graph.
+        name: &str = &self.0.name;
+        /// Number of ranks; they are numbered from 0.
+        ranks: usize = self.0.ranks();
+        /// What was taken where the file that it was read from says nothing, a line each; empty where nothing was.
+        notes: Vec<String> = self.0.notes.0.clone();
+        /// For a group, the ranks of the whole fabric in the order of the group's own; None for a whole fabric.
+        members: Option<Vec<u32>> = self.0.members().map(<[u32]>::to_vec);
+        /// The configurations of a fabric that can be configured, as JSON with schema `antiphon-configuration/1`; None for
+        /// others.
+        configuration: Option<String> = self.0.configured.as_ref().map(|configured| configured.to_json());
     }
 
     fn __repr__(&self) -> String {
@@ -289,7 +265,7 @@ impl Fabric {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (class, fabric) = (slf.get_type(), &slf.get().0);
         if let Some(group) = &fabric.group {
-            let whole = Bound::new(slf.py(), Fabric(Arc::new(group.whole.clone())))?;
+            let whole = Bound::new(slf.py(), Fabric::from(group.whole.clone()))?;
             return Ok((whole.getattr("group")?, PyTuple::new(slf.py(), [group.ranks.clone()])?));
         }
         match fabric.shape {

@@ -1,15 +1,9 @@
 //! Formats of other tools.
 
-use crate::convert::{Int, Size, Text, raise, record};
-use crate::fabric::Fabric;
-use crate::heartbeat::run_watched;
-use crate::schedule::Schedule;
-use antiphon_base::error::{Code, Error};
+use crate::prelude::*;
 use antiphon_formats::{self as formats_of, FileFormat};
-use antiphon_macros::literal_defaults;
 use antiphon_model::fabric as core_fabric;
 use antiphon_model::schedule as core_schedule;
-use pyo3::prelude::*;
 use std::collections::HashSet;
 
 /// Formats of other tools: name, what it is, how files of it end, and who reads it, the default first.
@@ -50,17 +44,13 @@ pub fn prove_file<'py>(py: Python<'py>, text: Text<'_>) -> PyResult<Bound<'py, P
     })?;
     let collective = file.collective();
     record!(py, "FileProof", {
+        ..proof: steps, messages, fifo_depth, places, consumers;
         format: format.name(),
         name: file.name(),
         collective: collective.kind.name(),
         root: collective.kind.rooted().then_some(collective.root),
         ranks: file.ranks(),
         thread_blocks: proof.blocks,
-        steps: proof.steps,
-        messages: proof.messages,
-        fifo_depth: proof.fifo_depth,
-        places: proof.places,
-        consumers: proof.consumers,
     })
 }
 

@@ -24,6 +24,24 @@ mod schedule;
 mod system;
 mod training;
 
+/// What most modules use.
+mod prelude {
+    pub use crate::convert::*;
+    pub use crate::energy::energy_record;
+    pub use crate::fabric::Fabric;
+    pub use crate::heartbeat::{Progress, run, run_watched, run_with_progress};
+    pub use crate::operations::SystemLike;
+    pub use crate::parameter::{fill, inputs_of, listed, values};
+    pub use crate::schedule::Schedule;
+    pub use crate::system::System;
+    pub use antiphon_base::error::{Code, Error};
+    pub use antiphon_base::parameter::Choice;
+    pub use antiphon_base::units::Picos;
+    pub use antiphon_base::watch::Watch;
+    pub use antiphon_macros::literal_defaults;
+    pub use pyo3::prelude::*;
+}
+
 /// Large runs touch memory all over, and wait for addresses less on large pages, which this one asks for. Version 3 of
 /// mimalloc crashes when the thread that imported the module has ended, so it is version 2.
 #[global_allocator]
@@ -35,43 +53,29 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::builder::ScheduleBuilder;
-    #[pymodule_export]
-    use super::closed_form::advise_trees;
-    #[pymodule_export]
-    use super::configure::configure;
-    #[pymodule_export]
-    use super::energy::area;
-    #[pymodule_export]
-    use super::execute::{Execution, Executor, Node};
-    #[pymodule_export]
-    use super::fabric::Fabric;
-    #[pymodule_export]
-    use super::formats::{export, format_of, formats, load, prove_file};
-    #[pymodule_export]
-    use super::noc::{noc, router_parameters, traffic_patterns};
-    #[pymodule_export]
-    use super::operations::{
-        algorithm_scales, algorithms, build, bus_factor, busiest_link_ns, check_fidelity, collective_name, collectives,
-        fabrics, fidelities, format_bytes, lower_bound, parse_bytes, shard, simulate, simulate_flights, systems,
-        verify,
+    use super::{
+        builder::ScheduleBuilder,
+        closed_form::advise_trees,
+        configure::configure,
+        energy::area,
+        execute::{Execution, Executor, Node},
+        fabric::Fabric,
+        formats::{export, format_of, formats, load, prove_file},
+        noc::{noc, router_parameters, traffic_patterns},
+        operations::{
+            algorithm_scales, algorithms, build, bus_factor, busiest_link_ns, check_fidelity, collective_name,
+            collectives, fabrics, fidelities, format_bytes, lower_bound, parse_bytes, shard, simulate,
+            simulate_flights, systems, verify,
+        },
+        parameter::inputs,
+        plugins::{add_algorithm, add_fabric, add_scheduler, remove_added},
+        rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies},
+        replan::replan,
+        replay::{ExecutionTrace, chakra_files},
+        schedule::Schedule,
+        system::{System, endpoints, engine_parts},
+        training::{TrainingPlan, Workload, compute_models, default_batch, iterations, settled, workloads},
     };
-    #[pymodule_export]
-    use super::parameter::inputs;
-    #[pymodule_export]
-    use super::plugins::{add_algorithm, add_fabric, add_scheduler, remove_added};
-    #[pymodule_export]
-    use super::rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies};
-    #[pymodule_export]
-    use super::replan::replan;
-    #[pymodule_export]
-    use super::replay::{ExecutionTrace, chakra_files};
-    #[pymodule_export]
-    use super::schedule::Schedule;
-    #[pymodule_export]
-    use super::system::{System, endpoints, engine_parts};
-    #[pymodule_export]
-    use super::training::{TrainingPlan, Workload, compute_models, default_batch, iterations, settled, workloads};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

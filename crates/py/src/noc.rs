@@ -1,19 +1,12 @@
 //! The flit-level network under synthetic traffic.
 
-use crate::convert::{Fit, Text, instance, raise, record};
-use crate::energy::energy_record;
-use crate::fabric::Fabric;
-use crate::heartbeat::{Progress, run_with_progress};
-use crate::operations::SystemLike;
-use crate::parameter::{fill_some, inputs_of, listed, unknown, values};
-use antiphon_base::error::{Code, Error};
-use antiphon_base::parameter::{Choice, Listed};
-use antiphon_macros::literal_defaults;
+use crate::parameter::{fill_some, unknown};
+use crate::prelude::*;
+use antiphon_base::parameter::Listed;
 use antiphon_model::system::{RouterModel, System};
 use antiphon_noc::route::RoutingKind;
 use antiphon_noc::synthetic::Experiment;
 use antiphon_noc::traffic;
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// A rate; integers too large for a float are just too large.
@@ -68,29 +61,20 @@ pub fn noc<'py>(
         energy.then(|| measured.energy(fabric, &platform, experiment.packet_flits)).transpose().map_err(raise)?;
     let spent = spent.map(|spent| energy_record(py, &spent, &platform, None)).transpose()?;
     let latency = &measured.packet_latency_cycles;
-    let latency = record!(py, "Latency", { mean: latency.mean, half_width: latency.half_width, p50: latency.p50, p99: latency.p99 })?;
+    let latency = record!(py, "Latency", {
+        ..latency: mean, half_width, p50, p99;
+    })?;
     let router = values(py, &system, RouterModel::network_parameters())?;
     let router = instance("Router", &router)?;
     record!(py, "NocResult", {
+        ..experiment: traffic, rate, packet_flits, link_cycles, latency_cycles, seed;
+        ..measured: accepted_flits_per_node_cycle, hops_mean, stable, packets, warm_up_cycles, cycles, flit_hops,
+            events;
         fabric: &fabric.name,
-        traffic: &experiment.traffic,
-        rate: experiment.rate,
-        packet_flits: experiment.packet_flits,
         router: router,
         routing: experiment.routing.unwrap_or(RoutingKind::of(fabric)).name(),
-        link_cycles: experiment.link_cycles,
-        latency_cycles: experiment.latency_cycles,
-        seed: experiment.seed,
         packet_latency_cycles: latency,
         network_latency_mean_cycles: measured.network_latency_cycles,
-        accepted_flits_per_node_cycle: measured.accepted_flits_per_node_cycle,
-        hops_mean: measured.hops_mean,
-        stable: measured.stable,
-        packets: measured.packets,
-        warm_up_cycles: measured.warm_up_cycles,
-        cycles: measured.cycles,
-        flit_hops: measured.flit_hops,
-        events: measured.events,
         energy: spent,
     })
 }

@@ -1,21 +1,9 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
-use crate::convert::{
-    Fit, Int, MAX_NANOS, Matrix, Named, Number, Size, Table, Text, data, nanos, picos, raise, record,
-};
-use crate::energy::energy_record;
-use crate::fabric::Fabric;
-use crate::heartbeat::{Progress, run, run_watched, run_with_progress};
-use crate::parameter::listed;
-use crate::schedule::Schedule;
-use crate::system::System;
-use antiphon_base::error::{Code, Error};
-use antiphon_base::parameter::Choice;
+use crate::prelude::*;
 use antiphon_base::units;
-use antiphon_base::watch::Watch;
 use antiphon_bound as bound;
 use antiphon_formats::chrome;
-use antiphon_macros::literal_defaults;
 use antiphon_model::collective::{self, Collective, Kind};
 use antiphon_model::energy::Attojoules;
 use antiphon_model::{fabric, system};
@@ -25,7 +13,6 @@ use antiphon_sim as simulation;
 use antiphon_sim::{Fidelity, Flight, Order, RunOptions, SimulationResult};
 use bound::Certified;
 use pyo3::ffi;
-use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -135,11 +122,7 @@ pub fn verify<'py>(
 
 fn proof_record<'py>(py: Python<'py>, proof: &Proof, certified: Option<Certified>) -> PyResult<Bound<'py, PyAny>> {
     record!(py, "Proof", {
-        complete: proof.complete,
-        conflict_free: proof.conflict_free,
-        lanes: proof.lanes,
-        transfers: proof.transfers,
-        gaps: &proof.gaps,
+        ..proof: complete, conflict_free, lanes, transfers, gaps;
         share_of_optimum: certified.map(|certified| f64::from(certified.share_ppm) / 1e6),
         certified_ns: certified.map(|certified| nanos(certified.least_ps)),
     })
@@ -184,13 +167,7 @@ pub fn bound_of<'py>(
 
 fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound, fidelity: Option<Fidelity>) -> PyResult<Bound<'py, PyAny>> {
     record!(py, "Bound", {
-        time_ns: nanos(bound.time_ps),
-        binding: bound.binding,
-        volume_ns: nanos(bound.volume_ps),
-        cut_ns: nanos(bound.cut_ps),
-        latency_ns: nanos(bound.latency_ps),
-        strength_ns: bound.strength_ps.map(nanos),
-        prices_ns: bound.prices_ps.map(nanos),
+        ..bound: time_ns, binding, volume_ns, cut_ns, latency_ns, strength_ns, prices_ns;
         limit: limit_record(py, &bound.limit)?,
         fidelity: fidelity.map(|fidelity| fidelity.name()),
     })
@@ -198,7 +175,7 @@ fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound, fidelity: Option<Fid
 
 fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'py, PyAny>> {
     record!(py, "Limit", {
-        text: &limit.text,
+        ..limit: text;
         links: PyTuple::new(py, &limit.links)?,
         prices: PyTuple::new(py, &limit.prices)?,
         part_of: PyTuple::new(py, &limit.part_of)?,
@@ -392,32 +369,20 @@ fn result_record<'py>(
         .column("utilization", rows.iter().map(|row| share(row.busy_ps)))?
         .column("bytes", rows.iter().map(|row| row.bytes))?
         .column("packets", rows.iter().map(|row| row.packets))?;
-    let ranks = Table::new(py)
-        .column("finish_ns", result.ranks.iter().map(|row| nanos(row.finish_ps)))?
-        .column("sent_bytes", result.ranks.iter().map(|row| row.sent_bytes))?
-        .column("received_bytes", result.ranks.iter().map(|row| row.received_bytes))?
-        .column("reduce_ns", result.ranks.iter().map(|row| nanos(row.reduce_ps)))?;
-    let chunks = Table::new(py)
-        .column("lane", result.chunks.iter().map(|row| i64::from(row.lane)))?
-        .column("chunk", result.chunks.iter().map(|row| row.chunk))?
-        .column("complete_ns", result.chunks.iter().map(|row| nanos(row.complete_ps)))?;
-    let flights = Table::new(py)
-        .column("start_ns", result.flights.iter().map(|row| nanos(row.start_ps)))?
-        .column("finish_ns", result.flights.iter().map(|row| nanos(row.finish_ps)))?;
+    let ranks = table!(py, row in result.ranks.iter(), {
+        finish_ns, sent_bytes, received_bytes, reduce_ns,
+    })?;
+    let chunks = table!(py, row in result.chunks.iter(), { lane: i64::from(row.lane), chunk, complete_ns })?;
+    let flights = table!(py, row in result.flights.iter(), { start_ns, finish_ns })?;
     let windows = 0..timeline.utilization.len() as u64;
     let utilization = Table::new(py)
         .column("start_ns", windows.map(|window| nanos(window * timeline.window_ps)))?
         .column("utilization", timeline.utilization.iter().copied())?;
     record!(py, "SimulationResult", {
+        ..result: time_ns, first_chunk_ns, last_chunk_ns, packet_hops, flit_hops, events;
         fidelity: result.fidelity.name(),
         proof: proof_record(py, proof, certified)?,
-        time_ns: nanos(result.time_ps),
-        first_chunk_ns: nanos(result.first_chunk_ps),
-        last_chunk_ns: nanos(result.last_chunk_ps),
         link_utilization_mean: result.link_utilization_mean(),
-        packet_hops: result.packet_hops,
-        flit_hops: result.flit_hops,
-        events: result.events,
         links: links,
         ranks: ranks,
         chunks: chunks,
@@ -434,10 +399,8 @@ pub fn algorithms(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let algorithm = |info: &algorithm::Info| {
         let options = info.options.iter().map(|option| listed(py, &option.listed(info.source)));
         record!(py, "Algorithm", {
-            name: info.name,
-            summary: info.summary,
+            ..info: name, summary, source;
             options: options.collect::<PyResult<Vec<_>>>()?,
-            source: info.source,
             collectives: info.collectives.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
         })
     };

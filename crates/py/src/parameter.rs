@@ -1,7 +1,7 @@
 //! Parameters that the core declares, as Python sees them.
 
-use crate::convert::{raise, record, text_of};
-use antiphon_base::error::{Code, Error, Result, nearest};
+use crate::prelude::*;
+use antiphon_base::error::{Result, nearest};
 use antiphon_base::parameter::{Domain, Field, Listed, Parameter, Value};
 use antiphon_base::units::clip;
 use antiphon_jobs::training::IterationRequest;
@@ -9,7 +9,6 @@ use antiphon_model::system::{RouterModel, System};
 use antiphon_noc::synthetic::Experiment;
 use antiphon_sim::rails::RailsRequest;
 use pyo3::IntoPyObjectExt;
-use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 /// A value given for a parameter: a number, or text as on the command line.

@@ -1,16 +1,12 @@
 //! Algorithms, kinds of fabrics and schedulers that are functions of Python. `antiphon.plugins` makes the functions and checks
 //! what they return; what they raise ends the core code that has called them.
 
-use crate::convert::{nanos, raise};
-use crate::fabric::Fabric;
 use crate::heartbeat::end_with;
 use crate::parameter::to_python;
-use crate::schedule::Schedule;
-use crate::system::System;
-use antiphon_base::error::{Error, Result};
+use crate::prelude::*;
+use antiphon_base::error::Result;
 use antiphon_base::options::{Default, Opt};
 use antiphon_base::parameter::{Domain, Parameter};
-use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::spec::{self, AddedFabric};
 use antiphon_model::schedule;
@@ -19,7 +15,6 @@ use antiphon_plan::algorithm::{self, Algorithm, Info, Request};
 use antiphon_sim::rails::orders::StagePath;
 use antiphon_sim::rails::scheduler::{self, Scheduler};
 use antiphon_sim::rails::{ChunkOrder, RailsPlan};
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
 

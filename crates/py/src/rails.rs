@@ -1,15 +1,6 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Size, Table, Text, nanos, raise, record};
-use crate::energy::energy_record;
-use crate::fabric::Fabric;
-use crate::heartbeat::run;
-use crate::operations::SystemLike;
-use crate::parameter::fill;
-use crate::schedule::Schedule;
-use antiphon_base::error::{Code, Error};
-use antiphon_base::parameter::Choice;
-use antiphon_macros::literal_defaults;
+use crate::prelude::*;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
 use antiphon_model::system::{Endpoint, System};
@@ -17,11 +8,10 @@ use antiphon_model::topology::{PRESETS, Topology};
 use antiphon_sim::rails as core_rails;
 use antiphon_sim::rails::consistency::{self, Jitter};
 use antiphon_sim::rails::scheduler::Themis;
-use antiphon_sim::rails::stage_loop::{QueuePolicy, StageSpan};
+use antiphon_sim::rails::stage_loop::QueuePolicy;
 use antiphon_sim::rails::{
     Chunks, Expansion, Policy, RailsRequest, RailsTask, advise as core_advise, lower, prove_by_symmetry, run as time,
 };
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// Windows of time in which activity is counted.
@@ -104,38 +94,38 @@ pub fn rails<'py>(
     let dimensions = topology.dimensions.iter().enumerate();
     let names = dimensions.clone().map(|(number, dimension)| name(number, dimension));
     let table = Table::new(py)
-        .text("name", names)?
-        .text("spec", topology.dimensions.iter().map(Dimension::spec))?
+        .column("name", names)?
+        .column("spec", topology.dimensions.iter().map(Dimension::spec))?
         .column("utilization", dimensions.clone().map(|(number, _)| timed.utilization(number)))?
         .column("bytes", plan.bytes_sent(topology).into_iter())?
         .column("busy_ns", timed.busy_ps.iter().map(|&busy| nanos(busy)))?;
     let activity = timed.activity(WINDOWS);
-    let mut timeline = Table::new(py)
-        .column("start_ns", (0..WINDOWS).map(|window| nanos(timed.time_ps) * window as f64 / WINDOWS as f64))?;
+    let mut timeline = table!(py, window in (0..WINDOWS), {
+        start_ns: nanos(timed.time_ps) * window as f64 / WINDOWS as f64,
+    })?;
     for (number, shares) in activity.into_iter().enumerate() {
         timeline = timeline.column(&format!("dim{}", number + 1), shares.into_iter())?;
     }
-    let spans = timed.spans.iter().enumerate();
-    let spans: Vec<(u64, &StageSpan)> =
-        spans.flat_map(|(at, of)| of.iter().map(move |span| (at as u64 + 1, span))).collect();
-    let stages = Table::new(py)
-        .column("dimension", spans.iter().map(|&(dimension, _)| dimension))?
-        .column("chunk", spans.iter().map(|(_, span)| u64::from(span.chunk)))?
-        .column("stage", spans.iter().map(|(_, span)| u64::from(span.stage)))?
-        .column("ready_ns", spans.iter().map(|(_, span)| nanos(span.ready_ps)))?
-        .column("start_ns", spans.iter().map(|(_, span)| nanos(span.start_ps)))?
-        .column("finish_ns", spans.iter().map(|(_, span)| nanos(span.finish_ps)))?;
+    let spans = || timed.spans.iter().zip(1u64..).flat_map(|(spans, at)| spans.iter().map(move |span| (at, span)));
+    let stages = table!(py, row in spans(), {
+        dimension: row.0,
+        chunk: u64::from(row.1.chunk),
+        stage: u64::from(row.1.stage),
+        ready_ns: nanos(row.1.ready_ps),
+        start_ns: nanos(row.1.start_ps),
+        finish_ns: nanos(row.1.finish_ps),
+    })?;
     let orders: Vec<(Vec<u64>, Vec<u64>)> = plan.orders.iter().map(|order| paths(kind, order)).collect();
     record!(py, "RailsRun", {
+        ..plan: bytes;
+        ..timed: time_ns;
         topology: &topology.name,
         npus: topology.npus(),
         collective: kind.name(),
-        bytes: plan.bytes,
         scheduler: policy.name(),
         intra: queue.name(),
         chunks: plan.orders.len(),
         endpoint: task.endpoint.spec(),
-        time_ns: nanos(timed.time_ps),
         jittered_time_ns: jittered.map(nanos),
         utilization: timed.mean_utilization(topology),
         utilization_bound: bound,
@@ -222,20 +212,20 @@ pub fn advise_rails<'py>(py: Python<'py>, topology: Text<'_>) -> PyResult<Bound<
     let dimensions = topology.dimensions.iter().enumerate();
     let gbit = |rate: antiphon_base::units::Rate| rate.0 as f64 * 8.0 / 1e9;
     let table = Table::new(py)
-        .text("name", dimensions.clone().map(|(number, dimension)| name(number, dimension)))?
+        .column("name", dimensions.clone().map(|(number, dimension)| name(number, dimension)))?
         .column("gbit_per_s", dimensions.clone().map(|(_, dimension)| gbit(dimension.npu_rate())))?
         .column("balanced_gbit_per_s", advice.balanced.iter().map(|&rate| gbit(rate)))?
         .column("binding", dimensions.map(|(number, _)| advice.binding.contains(&number)))?;
-    let pairs = Table::new(py)
-        .column("near", advice.pairs.iter().map(|pair| pair.near as u64 + 1))?
-        .column("far", advice.pairs.iter().map(|pair| pair.far as u64 + 1))?
-        .column("ratio", advice.pairs.iter().map(|pair| pair.ratio))?
-        .text("provision", advice.pairs.iter().map(|pair| pair.provision.name().into()))?;
+    let pairs = table!(py, pair in advice.pairs.iter(), {
+        near: pair.near as u64 + 1,
+        far: pair.far as u64 + 1,
+        ratio,
+        provision: pair.provision.name(),
+    })?;
     record!(py, "RailsAdvice", {
+        ..advice: utilization_bound, baseline_utilization;
         topology: &topology.name,
         npus: topology.npus(),
-        utilization_bound: advice.utilization_bound,
-        baseline_utilization: advice.baseline_utilization,
         dimensions: table,
         pairs: pairs,
     })

@@ -1,13 +1,7 @@
 //! Schedules after a failure.
 
-use crate::convert::{OwnText, nanos, record};
-use crate::fabric::Fabric;
-use crate::heartbeat::{Progress, run_watched};
-use crate::operations::SystemLike;
-use crate::schedule::Schedule;
-use antiphon_macros::literal_defaults;
+use crate::prelude::*;
 use antiphon_plan::replan::replan as core_replan;
-use pyo3::prelude::*;
 use std::time::Duration;
 
 /// A `Replanned`: a schedule for what is left of a fabric when links or nodes have failed, from one for the intact fabric.
@@ -32,10 +26,9 @@ pub fn replan<'py>(
     let found = run_watched(py, progress, |watch| core_replan(fabric, &system, schedule, &failures, watch))?;
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     record!(py, "Replanned", {
+        ..(found.rebuilt): kept, mended;
         fabric: Fabric(found.fabric.into()),
         schedule: Schedule::from(found.rebuilt.schedule),
-        kept: found.rebuilt.kept,
-        mended: found.rebuilt.mended,
         share_of_optimum: f64::from(found.certified.share_ppm) / 1e6,
         certified_ns: nanos(found.certified.least_ps),
         certified_before_ns: found.certified_before.map(|before| nanos(before.least_ps)),

@@ -1,22 +1,14 @@
 //! Execution traces: what every rank computes and exchanges.
 
-use crate::convert::{Int, Named, Table, Text, fields, nanos, raise};
-use crate::fabric::Fabric;
-use crate::heartbeat::{Progress, run, run_with_progress};
 use crate::operations::prove_parts;
-use crate::schedule::Schedule;
-use crate::system::System;
-use antiphon_base::error::{Code, Error};
-use antiphon_base::units::Picos;
+use crate::prelude::*;
 use antiphon_formats::chakra;
 use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph};
-use antiphon_jobs::replay::{self, ExchangeTimes, RankTimes};
+use antiphon_jobs::replay;
 use antiphon_jobs::transport::OnFabric;
-use antiphon_macros::literal_defaults;
 use antiphon_model::system::Processor;
 use antiphon_proof::Proven;
 use antiphon_sim::{Fidelity, Order};
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::fs::{File, metadata};
@@ -72,18 +64,6 @@ impl ExecutionTrace {
         Ok(ExecutionTrace { graph: trace.graph, untimed: trace.untimed })
     }
 
-    /// Ranks that have a trace.
-    #[getter]
-    fn ranks(&self) -> usize {
-        self.graph.ranks.len()
-    }
-
-    /// Nodes of all ranks.
-    #[getter]
-    fn nodes(&self) -> usize {
-        self.graph.operations().count()
-    }
-
     /// Groups of ranks as pairs (name, ranks); the first is of all ranks and has no name.
     #[getter]
     fn groups(&self) -> Vec<(&str, &[u32])> {
@@ -105,8 +85,8 @@ impl ExecutionTrace {
             all().map(end)
         };
         Table::new(py)
-            .text("name", all().map(|exchange| graph.names[exchange.name as usize].clone()))?
-            .text("kind", all().map(|exchange| exchange.kind.name().into()))?
+            .column("name", all().map(|exchange| graph.names[exchange.name as usize].clone()))?
+            .column("kind", all().map(|exchange| exchange.kind.name()))?
             .column("bytes", all().map(|exchange| exchange.bytes))?
             .column("group", all().map(|exchange| exchange.group))?
             .column("from", ends(|from, _| from))?
@@ -159,19 +139,20 @@ impl ExecutionTrace {
             let each: Vec<Option<&Proven>> = schedules.iter().map(|one| one.as_ref().map(of)).collect();
             replay::run(&self.graph, &each, &on, heartbeat)
         })?;
-        let of_rank = |field: fn(&RankTimes) -> Picos| times.ranks.iter().map(move |rank| nanos(field(rank)));
-        let of = |field: fn(&ExchangeTimes) -> Picos| times.exchanges.iter().map(move |one| nanos(field(one)));
-        let ranks = Table::new(py)
-            .column("compute_ns", of_rank(|rank| rank.compute_ps))?
-            .column("exposed_communication_ns", of_rank(|rank| rank.exposed_ps))?
-            .column("other_ns", of_rank(|rank| rank.other_ps))?
-            .column("idle_ns", of_rank(|rank| rank.idle_ps))?
-            .column("finish_ns", of_rank(|rank| rank.finish_ps))?;
-        let exchanges = Table::new(py)
-            .column("ready_ns", of(|one| one.ready_ps))?
-            .column("start_ns", of(|one| one.start_ps))?
-            .column("finish_ns", of(|one| one.finish_ps))?;
-        Ok(fields!(py, { time_ns: nanos(times.time_ps), ranks: ranks, exchanges: exchanges }))
+        let ranks = table!(py, rank in times.ranks.iter(), {
+            compute_ns,
+            exposed_communication_ns: nanos(rank.exposed_ps),
+            other_ns, idle_ns, finish_ns,
+        })?;
+        let exchanges = table!(py, one in times.exchanges.iter(), { ready_ns, start_ns, finish_ns })?;
+        Ok(fields!(py, { ..times: time_ns; ranks: ranks, exchanges: exchanges }))
+    }
+
+    getters! {
+        /// Ranks that have a trace.
+        ranks: usize = self.graph.ranks.len();
+        /// Nodes of all ranks.
+        nodes: usize = self.graph.operations().count();
     }
 }
 

@@ -1,21 +1,14 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Fit, Named, Table, Text, hash_of, nanos, raise, record};
-use crate::energy::energy_record;
-use crate::fabric::Fabric;
-use crate::heartbeat::{run, run_watched};
 use crate::operations;
-use antiphon_base::error::{Code, Error};
-use antiphon_base::watch::Watch;
+use crate::prelude::*;
 use antiphon_bound as bound;
-use antiphon_macros::literal_defaults;
 use antiphon_model::fabric;
 use antiphon_model::schedule::{self, Event, Instruction, Op, Program};
 use antiphon_proof::{Proof, Proven};
 use antiphon_run::{Execution, Threads, execute};
 use antiphon_sim::{self as simulate, Fidelity};
 use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
-use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::ops::Add;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,14 +103,9 @@ impl Schedule {
     #[getter]
     fn lanes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let lanes = || self.0.lanes.iter();
-        Table::new(py)
-            .column("offset", lanes().map(|lane| lane.offset))?
-            .column("bytes", lanes().map(|lane| lane.bytes))?
-            .column("chunks", lanes().map(|lane| lane.chunks))?
-            .column("chunk_bytes", lanes().map(|lane| lane.chunk_bytes))?
-            .column("stride", lanes().map(|lane| lane.stride))?
-            .column("source", lanes().map(|lane| lane.source))?
-            .column("owner", lanes().map(|lane| lane.owner))
+        table!(py, lane in lanes(), {
+            offset, bytes, chunks, chunk_bytes, stride, source, owner,
+        })
     }
 
     /// Table of the transfers: ranks `from` and `to`, `reduces` (else it copies), number of `lanes` and `chunks`,
@@ -125,23 +113,22 @@ impl Schedule {
     #[getter]
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let transfers = || self.0.transfers.iter();
-        Table::new(py)
-            .column("from", transfers().map(|transfer| transfer.from))?
-            .column("to", transfers().map(|transfer| transfer.to))?
-            .column("reduces", transfers().map(|transfer| transfer.op == Op::Reduce))?
-            .column("lanes", transfers().map(|transfer| transfer.lanes().count() as u64))?
-            .column("chunks", transfers().map(|transfer| self.0.chunks(transfer)))?
-            .column("message_bytes", transfers().map(|transfer| self.0.message_bytes(transfer)))?
-            .column("phase", transfers().map(|transfer| transfer.phase))?
-            .column("step", transfers().map(|transfer| transfer.step))?
-            .column("hops", transfers().map(|transfer| transfer.route.len() as u64))
+        table!(py, transfer in transfers(), {
+            from, to,
+            reduces: transfer.op == Op::Reduce,
+            lanes: transfer.lanes().count() as u64,
+            chunks: self.0.chunks(transfer),
+            message_bytes: self.0.message_bytes(transfer),
+            phase, step,
+            hops: transfer.route.len() as u64,
+        })
     }
 
     /// Table with an entry for each lane of each transfer: `transfer` and `lane`.
     #[getter]
     fn payloads<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let rows = || (0u32..).zip(&self.0.transfers).flat_map(|(id, t)| t.lanes().map(move |lane| (id, lane as u32)));
-        Table::new(py).column("transfer", rows().map(|row| row.0))?.column("lane", rows().map(|row| row.1))
+        table!(py, row in rows(), { transfer: row.0, lane: row.1 })
     }
 
     /// Table with an entry for each link on the route of each transfer: `transfer`, `hop` from 0, `link` as numbered in
@@ -150,10 +137,7 @@ impl Schedule {
     fn routes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let hops =
             || (0u32..).zip(&self.0.transfers).flat_map(|(id, t)| (0u32..).zip(&t.route).map(move |hop| (id, hop)));
-        Table::new(py)
-            .column("transfer", hops().map(|(id, _)| id))?
-            .column("hop", hops().map(|(_, (hop, _))| hop))?
-            .column("link", hops().map(|(_, (_, &link))| link))
+        table!(py, hop in hops(), { transfer: hop.0, hop: hop.1.0, link: *hop.1.1 })
     }
 
     /// Table with an entry for each thing that a transfer waits for: `transfer`; `after`, the other transfer; `sent`,
@@ -167,12 +151,13 @@ impl Schedule {
                 starts.chain(transfer.apply_after.iter().map(move |&other| (id, other, true)))
             })
         };
-        Table::new(py)
-            .column("transfer", rows().map(|row| row.0))?
-            .column("after", rows().map(|row| row.1.transfer()))?
-            .column("sent", rows().map(|row| row.1.event() == Event::Sent))?
-            .column("lag", rows().map(|row| row.1.lag()))?
-            .column("at_receiver", rows().map(|row| row.2))
+        table!(py, row in rows(), {
+            transfer: row.0,
+            after: row.1.transfer(),
+            sent: row.1.event() == Event::Sent,
+            lag: row.1.lag(),
+            at_receiver: row.2,
+        })
     }
 
     /// A `Stats`: steps of the phases, heights of trees, messages, bytes on each link.
@@ -188,11 +173,8 @@ impl Schedule {
         let links = Table::new(py).column("bytes", stats.link_bytes.into_iter())?;
         let phases: Vec<(String, u64)> = stats.phases.into_iter().map(|phase| (phase.name, phase.steps)).collect();
         record!(py, "Stats", {
+            ..stats: steps, transfers, messages, used_links_percent;
             phases: phases,
-            steps: stats.steps,
-            transfers: stats.transfers,
-            messages: stats.messages,
-            used_links_percent: stats.used_links_percent,
             lanes: lanes.0,
             links: links.0,
         })
@@ -207,12 +189,6 @@ impl Schedule {
         let (schedule, fabric, system) = (&self.0, &fabric.0, system.get()?);
         let time = run(py, || schedule.check(fabric).map(|()| bound::busiest_ps(fabric, &system, schedule)))?;
         Ok(nanos(time))
-    }
-
-    /// Memory in bytes that it takes, about.
-    #[getter]
-    fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
     }
 
     /// Whether another schedule sends the same messages in the same order, whatever made the two, how its phases are
@@ -293,16 +269,17 @@ impl Schedule {
             }
         }
         let transfer = |row: &(u32, u32, u32, &Instruction)| &self.0.transfers[row.3.transfer as usize];
-        Table::new(py)
-            .column("rank", rows.iter().map(|row| row.0))?
-            .column("stream", rows.iter().map(|row| row.1))?
-            .column("peer", rows.iter().map(|row| row.2))?
-            .text("action", rows.iter().map(|row| row.3.action.name().to_string()))?
-            .column("transfer", rows.iter().map(|row| row.3.transfer))?
-            .column("phase", rows.iter().map(|row| transfer(row).phase))?
-            .column("step", rows.iter().map(|row| transfer(row).step))?
-            .column("after_barrier", rows.iter().map(|row| row.3.barrier.is_some()))?
-            .column("waits", rows.iter().map(|row| row.3.waits.len() as u64))
+        table!(py, row in rows.iter(), {
+            rank: row.0,
+            stream: row.1,
+            peer: row.2,
+            action: row.3.action.name(),
+            transfer: row.3.transfer,
+            phase: transfer(row).phase,
+            step: transfer(row).step,
+            after_barrier: row.3.barrier.is_some(),
+            waits: row.3.waits.len() as u64,
+        })
     }
 
     /// Runs the schedule on data and returns the arrays that the ranks end with. `buffers` has one array a rank, of
@@ -330,36 +307,6 @@ impl Schedule {
         Err(raise(Error::new(Code::BadSpec, what)))
     }
 
-    /// Specification of the algorithm that made it, with its options.
-    #[getter]
-    fn algorithm(&self) -> &str {
-        &self.0.algorithm
-    }
-
-    /// Name of the fabric it is for.
-    #[getter]
-    fn fabric(&self) -> &str {
-        &self.0.fabric
-    }
-
-    /// Name of the collective, such as `all-reduce`.
-    #[getter]
-    fn collective(&self) -> &str {
-        self.0.collective.kind.name()
-    }
-
-    /// Root rank of a broadcast or reduce, None for other collectives.
-    #[getter]
-    fn root(&self) -> Option<u32> {
-        self.0.collective.kind.rooted().then_some(self.0.collective.root)
-    }
-
-    /// Size of the full buffer in bytes: with a matrix, the most that a rank sends.
-    #[getter]
-    fn bytes(&self) -> u64 {
-        self.0.bytes
-    }
-
     /// Bytes from every rank, by row, to every other one, in an all-to-all by a matrix; None for others.
     #[getter]
     fn matrix<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<u64>>>> {
@@ -367,35 +314,30 @@ impl Schedule {
         Ok(Some(PyArray2::from_vec2(py, &Vec::from(matrix.clone()))?))
     }
 
-    /// Sum of the matrix in bytes; None without.
-    #[getter]
-    fn matrix_bytes(&self) -> Option<u64> {
-        self.0.matrix.as_ref().map(|matrix| matrix.total())
-    }
-
-    /// Number of ranks of the fabric, excluded ones among them.
-    #[getter]
-    fn ranks(&self) -> u32 {
-        self.0.ranks
-    }
-
-    /// For a group of a fabric's ranks, their numbers there; None if it is for all.
-    #[getter]
-    fn group(&self) -> Option<Vec<u32>> {
-        (!self.0.group.is_empty()).then(|| self.0.group.clone())
-    }
-
-    /// Ranks that contribute nothing and need no result; they may forward and add.
-    #[getter]
-    fn excluded(&self) -> Vec<u32> {
-        self.0.excluded.clone()
-    }
-
-    /// Whom `lower_bound` counts: `all-ranks` on their own nodes, `placement` (all, on other nodes) or `participants`
-    /// (those not excluded).
-    #[getter]
-    fn bound_of(&self) -> &'static str {
-        bound::subject(&self.0)
+    getters! {
+        /// Memory in bytes that it takes, about.
+        memory_bytes: usize = self.0.memory_bytes();
+        /// Specification of the algorithm that made it, with its options.
+        algorithm: &str = &self.0.algorithm;
+        /// Name of the fabric it is for.
+        fabric: &str = &self.0.fabric;
+        /// Name of the collective, such as `all-reduce`.
+        collective: &str = self.0.collective.kind.name();
+        /// Root rank of a broadcast or reduce, None for other collectives.
+        root: Option<u32> = self.0.collective.kind.rooted().then_some(self.0.collective.root);
+        /// Size of the full buffer in bytes: with a matrix, the most that a rank sends.
+        bytes: u64 = self.0.bytes;
+        /// Sum of the matrix in bytes; None without.
+        matrix_bytes: Option<u64> = self.0.matrix.as_ref().map(|matrix| matrix.total());
+        /// Number of ranks of the fabric, excluded ones among them.
+        ranks: u32 = self.0.ranks;
+        /// For a group of a fabric's ranks, their numbers there; None if it is for all.
+        group: Option<Vec<u32>> = (!self.0.group.is_empty()).then(|| self.0.group.clone());
+        /// Ranks that contribute nothing and need no result; they may forward and add.
+        excluded: Vec<u32> = self.0.excluded.clone();
+        /// Whom `lower_bound` counts: `all-ranks` on their own nodes, `placement` (all, on other nodes) or `participants`
+        /// (those not excluded).
+        bound_of: &'static str = bound::subject(&self.0);
     }
 
     fn __repr__(&self) -> String {

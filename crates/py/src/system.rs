@@ -1,12 +1,8 @@
 //! `antiphon.System`.
 
-use crate::convert::{Text, hash_of, nanos, raise};
-use crate::fabric::Fabric;
-use crate::parameter::{extract, listed, to_python};
-use antiphon_base::error::{Code, Error};
-use antiphon_macros::literal_defaults;
+use crate::parameter::{extract, to_python};
+use crate::prelude::*;
 use antiphon_model::system;
-use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType};
 
 /// The parameters of a platform: links, packets, network interfaces, routers, reductions, processor. Made from a preset
@@ -74,18 +70,6 @@ impl System {
         self.0.static_power_of(&fabric.0) as f64 * 1e-9
     }
 
-    /// Name of the preset, or as set by `with_`.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// What the system models and where its numbers come from.
-    #[getter]
-    fn description(&self) -> &str {
-        &self.0.description
-    }
-
     /// Rates of the fabric's links that this system's clock rounds down, slowest first, as pairs (rate as written, rate
     /// at which flits go), both in 1e9 bytes per second. Empty for a system without a clock.
     fn rounded_rates(&self, fabric: &Fabric) -> Vec<(f64, f64)> {
@@ -96,6 +80,13 @@ impl System {
     /// Rate at which the fabric's slowest link carries flits, in 1e9 bytes per second; None without links.
     fn slowest_rate(&self, fabric: &Fabric) -> Option<f64> {
         fabric.0.links.iter().map(|link| self.0.effective_rate(link) / 1e9).min_by(f64::total_cmp)
+    }
+
+    getters! {
+        /// Name of the preset, or as set by `with_`.
+        name: &str = &self.0.name;
+        /// What the system models and where its numbers come from.
+        description: &str = &self.0.description;
     }
 
     fn __repr__(&self) -> String {

@@ -1,21 +1,12 @@
 //! Workloads, compute models and iterations of training.
 
-use crate::convert::{Int, MAX_NANOS, Named, Number, Table, Text, hash_of, nanos, picos, raise, record};
-use crate::energy::energy_record;
-use crate::fabric::Fabric;
-use crate::heartbeat::{Progress, run, run_with_progress};
-use crate::operations::{SystemLike, prove_parts};
-use crate::parameter::{fill, inputs_of, listed, values};
+use crate::operations::prove_parts;
+use crate::prelude::*;
 use crate::replay::ExecutionTrace;
-use crate::schedule::Schedule;
-use crate::system::System;
-use antiphon_base::error::{Code, Error};
-use antiphon_base::units::Picos;
 use antiphon_jobs::graph::OperationKind;
 use antiphon_jobs::timeline::OperationTimes;
 use antiphon_jobs::training::{self, Cost, DATA, GradientQueue, IterationRequest, Label, PlannedIteration};
 use antiphon_jobs::transport::{Carriage, OnFabric, OnRails, Serial, divided_groups};
-use antiphon_macros::literal_defaults;
 use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::{self, Pass};
@@ -24,7 +15,6 @@ use antiphon_sim::rails::scheduler::{OrderSearch, Themis};
 use antiphon_sim::rails::{self, QueuePolicy};
 use antiphon_sim::{Fidelity, Order};
 use numpy::PyReadonlyArray1;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use std::sync::Arc;
 
@@ -50,6 +40,7 @@ impl PartialEq for Workload {
     }
 }
 
+#[literal_defaults]
 #[pymethods]
 impl Workload {
     #[new]
@@ -66,22 +57,13 @@ impl Workload {
             .map(|layers| Workload { layers, table: Some(text.0.into()) })
     }
 
-    /// Name of the preset or table.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.layers.name
-    }
-
-    /// Number of weights of all layers.
-    #[getter]
-    fn params(&self) -> u64 {
-        self.layers.params()
-    }
-
-    /// Whether every layer has measured times, so that the compute model `measured` applies.
-    #[getter]
-    fn measured(&self) -> bool {
-        self.layers.layers.iter().all(|layer| matches!(layer.work, workload::Work::Measured(_)))
+    getters! {
+        /// Name of the preset or table.
+        name: &str = &self.layers.name;
+        /// Number of weights of all layers.
+        params: u64 = self.layers.params();
+        /// Whether every layer has measured times, so that the compute model `measured` applies.
+        measured: bool = self.layers.layers.iter().all(|layer| matches!(layer.work, workload::Work::Measured(_)));
     }
 
     fn __len__(&self) -> usize {
@@ -205,7 +187,7 @@ impl TrainingPlan {
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let column = |pass: Pass| self.planned.costs.iter().map(move |cost| nanos(cost.times[pass]));
         Table::new(py)
-            .text("layer", self.planned.workload.layers.iter().map(|layer| layer.name.clone()))?
+            .column("layer", self.planned.workload.layers.iter().map(|layer| layer.name.clone()))?
             .column("forward_ns", column(Pass::Forward))?
             .column("input_gradient_ns", column(Pass::InputGradient))?
             .column("weight_gradient_ns", column(Pass::WeightGradient))?
@@ -355,9 +337,9 @@ impl TrainingPlan {
         let exchanges = || self.planned.graph.jobs.exchanges.iter();
         let times = self.times(iteration, |kind| matches!(kind, OperationKind::Exchange(_)));
         let table = Table::new(py)
-            .text("kind", exchanges().map(|exchange| exchange.kind.name().into()))?
+            .column("kind", exchanges().map(|exchange| exchange.kind.name()))?
             .column("bytes", exchanges().map(|exchange| exchange.bytes))?
-            .text("pass", times.clone().map(|(label, _)| label.pass.name().into()))?
+            .column("pass", times.clone().map(|(label, _)| label.pass.name()))?
             .column("first_layer", times.clone().map(|(label, _)| label.layers.0 as u64))?
             .column("last_layer", times.clone().map(|(label, _)| label.layers.1 as u64))?;
         with_times(table, times)
@@ -365,10 +347,11 @@ impl TrainingPlan {
 
     fn computation_table<'py>(&self, py: Python<'py>, iteration: &training::Iteration) -> PyResult<Table<'py>> {
         let times = self.times(iteration, |kind| matches!(kind, OperationKind::Compute { .. }));
-        let table = Table::new(py)
-            .column("layer", times.clone().map(|(label, _)| label.layers.0 as u64))?
-            .column("pass", times.clone().map(|(label, _)| label.pass as u8))?
-            .column("stream", times.clone().map(|(label, _)| self.planned.costs[label.layers.0].stream))?;
+        let table = table!(py, (label, _) in times.clone(), {
+            layer: label.layers.0 as u64,
+            pass: label.pass as u8,
+            stream: self.planned.costs[label.layers.0].stream,
+        })?;
         with_times(table, times)
     }
 
@@ -380,8 +363,9 @@ impl TrainingPlan {
         activity: &[Vec<f64>],
     ) -> PyResult<Bound<'py, PyAny>> {
         let windows = activity.first().map_or(0, Vec::len);
-        let mut network = Table::new(py)
-            .column("start_ns", (0..windows).map(|at| nanos(iteration.time_ps) * at as f64 / windows as f64))?;
+        let mut network = table!(py, at in (0..windows), {
+            start_ns: nanos(iteration.time_ps) * at as f64 / windows as f64,
+        })?;
         for (number, shares) in activity.iter().enumerate() {
             network = network.column(&format!("dim{}", number + 1), shares.iter().copied())?;
         }
