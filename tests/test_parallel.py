@@ -36,7 +36,7 @@ def test_what_takes_memory_waits_for_it(jobs: int, monkeypatch: pytest.MonkeyPat
             running.add(item)
             started.append(item)
             taken.append((len(running), sum(memory[each] for each in running)))
-        time.sleep(0.01 * (6 - item))
+        time.sleep(0.03 * (6 - item))
         with lock:
             running.remove(item)
         return item
