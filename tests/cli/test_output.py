@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,20 @@ def test_cells_that_begin_a_formula_are_quoted() -> None:
     write_csv([{"cell": cell} for cell in cells], text)
     quoted = [row["cell"] for row in csv.DictReader(io.StringIO(text.getvalue()))]
     assert quoted == ["'=1+1", "'@sum", "'+a", "'-cmd", "'\t=1", "-5", "-5 -6", "+1.5e3", "a=b", "-5", "", "true"]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_page_has_what_a_text_has(commands: Any, command: tuple[str, ...]) -> None:
+    page = commands.invoke(*command, "--format", "html").stdout
+    assert page.count("<html") == 1
+    assert page.rstrip().endswith("</html>")
+    text = commands.invoke(*command, "--format", "markdown").stdout
+    assert page.count("<table") == len(re.findall(r"^\|[ :|-]*-[ :|-]*\|$", text, re.MULTILINE))
+
+
+def test_several_fabrics_and_groups_are_one_page(commands: Any) -> None:
+    asked = ("--bytes", "4KiB", "--algorithms", "ring", "--format", "html")
+    for where in (("ring:4", "mesh:2x2"), ("mesh:2x2", "--groups", "rows")):
+        page = commands.invoke("compare", *where, *asked).stdout
+        assert page.count("<html") == 1
+        assert page.count("<h2>") >= 2

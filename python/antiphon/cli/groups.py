@@ -92,7 +92,8 @@ def each_group(
     fabrics = [read_fabric(spec) for spec in ([specs] if isinstance(specs, str) else specs)]
     alone = len(fabrics) == 1
     outcomes = []
-    for network in [network for fabric in fabrics for network in part.of(fabric)]:
+    networks = [network for fabric in fabrics for network in part.of(fabric)]
+    for network in networks:
         outcome = work(network)
         if command in TIMED:
             outcome = replace(outcome, show=noting_switches(outcome.show, network))
@@ -102,7 +103,11 @@ def each_group(
         elif output in PROSE:
             tell(command, {}, output, partial(_titled, network.name, outcome.show))
     documents = [outcome.document for outcome in outcomes]
-    if output in PROSE:
+    if output == "html" and not (part.groups is None and alone):
+        whole_page = [_titled(network.name, outcome.show) for network, outcome in zip(networks, outcomes, strict=True)]
+        last = Document() if alone else summary(documents)
+        tell(command, {}, output, lambda: Document([each for page in [*whole_page, last] for each in page.parts]))
+    elif output in PROSE:
         if not alone:
             tell(command, {}, output, partial(summary, documents))
     elif part.groups is not None or not alone:

@@ -15,8 +15,8 @@ from antiphon.flat import Row, flat, write_csv
 from antiphon.view.document import Document, dim, document
 from antiphon.view.terminal.console import print_json
 
-FORMATS = ("table", "json", "csv", "markdown")
-"""For people, programs, spreadsheets, pages."""
+FORMATS = ("table", "json", "csv", "markdown", "html")
+"""For people, programs, spreadsheets, texts and browsers."""
 PROSE = ("table", "markdown")
 """Those of them that are printed piece by piece."""
 _JSON = "antiphon.json"
@@ -33,7 +33,7 @@ def _chosen(context: click.Context, parameter: click.Parameter, output: str) -> 
 
 SHARED["output"] = {
     "output": Shared(
-        "For people, programs (docs/json.md), spreadsheets, pages.",
+        "For people, programs (docs/json.md), spreadsheets, texts, browsers.",
         "Output",
         "--format",
         type=click.Choice(FORMATS),
@@ -73,11 +73,15 @@ def tell(
 
 
 def print_for_people(document: Document, output: str = "table") -> None:
-    """Prints a document on a terminal, or as Markdown."""
+    """Prints a document on a terminal, as Markdown or as a page."""
     if output == "markdown":
         from antiphon.view.markdown import markdown
 
         click.echo(markdown(document), nl=False)
+    elif output == "html":
+        from antiphon.view.pages.page import document_page
+
+        click.echo(document_page(document))
     else:
         from antiphon.view.terminal.render import print_document  # where rich is needed
 
