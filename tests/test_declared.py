@@ -21,7 +21,7 @@ def test_what_the_core_declares_is_an_argument_with_its_meaning(function: object
     signature, text = inspect.signature(function).parameters, inspect.getdoc(function) or ""
     for option in core_options(command):
         assert signature[option.key].default == option.default
-        assert option.meaning[1:] in " ".join(text.split())
+        assert option.meaning[1:].replace("`", "``") in " ".join(text.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
