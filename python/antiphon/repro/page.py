@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from antiphon._core import __version__
 from antiphon.repro.result import Reproduction
 from antiphon.repro.rows import Row
 from antiphon.view.pages.page import page_template
@@ -23,7 +22,6 @@ def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
         notes={name: _notes(outcome.rows) for name, outcome in reproduction.outcomes.items()},
         # As images, so that the identifiers inside do not meet.
         plots={name: quote(" ".join(svg.split()), safe=READABLE) for name, svg in plots.items()},
-        version=__version__,
     )
 
 
