@@ -13,7 +13,7 @@ mod shared;
 mod sockets;
 
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
-pub use element::ElementType;
+pub use element::{ElementType, Reduction};
 pub use numbers::{numbers, wrong};
 pub use rank::{RankMessage, RankProgress};
 pub use shared::{Execution, Threads};
