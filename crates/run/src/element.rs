@@ -160,10 +160,7 @@ impl ElementType {
     }
 
     fn is_floating_point(self) -> bool {
-        matches!(
-            self,
-            ElementType::Float32 | ElementType::Float64 | ElementType::Float16 | ElementType::Bfloat16
-        )
+        matches!(self, ElementType::Float32 | ElementType::Float64 | ElementType::Float16 | ElementType::Bfloat16)
     }
 
     /// Adds `other` to `own`, or stores it there, as `action` says; both have as many bytes, whole numbers.
@@ -285,7 +282,8 @@ mod tests {
             element.reduce(Reduction::parse(name, element).unwrap(), &mut own, other);
             own
         };
-        let results = Reduction::ALL.map(|each| reduced(each.name(), ElementType::Uint8, &[12, 255], &[10, 2])[..].to_vec());
+        let results =
+            Reduction::ALL.map(|each| reduced(each.name(), ElementType::Uint8, &[12, 255], &[10, 2])[..].to_vec());
         assert_eq!(results, [[22, 1], [120, 254], [10, 2], [12, 255], [8, 2], [14, 255], [6, 253]]);
         let results = ["sum", "min", "xor"].map(|name| reduced(name, ElementType::Bool, &[1, 1, 0], &[1, 0, 0]));
         assert_eq!(results, [[1, 1, 0], [1, 0, 0], [0, 1, 0]]);
