@@ -167,16 +167,14 @@ impl Carrier {
         turn.node.receive(group, source, tag, bytes)
     }
 
-    /// Runs until one of the runs whose memory is lent has ended, or [`Carrier::wake`] is called. Returns those that have
-    /// ended: their places in `lent`, with the node that a message came from, or why they failed.
-    ///
-    /// # Errors
-    /// [`Code::Stalled`] after `patience`, with what the first run waits for.
+    /// Runs until one of the runs whose memory is lent has ended, [`Carrier::wake`] is called, or `patience` is over. Returns
+    /// those that have ended: their places in `lent`, with the node that a message came from, or why they failed; and whether it
+    /// was woken.
     pub fn drive(
         &self,
         lent: &mut [(RunKey, LentMemory<'_>)],
         patience: Option<Duration>,
-    ) -> Result<Vec<(usize, Result<NodeId>)>> {
+    ) -> (Vec<(usize, Result<NodeId>)>, bool) {
         let keys: Vec<RunKey> = lent.iter().map(|(key, _)| *key).collect();
         let mut memories: Lent<'_, '_> = lent.iter_mut().map(|(key, memory)| (*key, memory)).collect();
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
@@ -188,22 +186,18 @@ impl Carrier {
                 let ended = |(at, key)| Some((at, turn.node.finished.remove(key)?));
                 let ended: Vec<_> = keys.iter().enumerate().filter_map(ended).collect();
                 if !ended.is_empty() {
-                    return Ok(ended);
+                    return (ended, false);
                 }
             }
             if has_changed {
                 quiet_since = None;
                 continue;
             }
-            if self.shared.is_woken.swap(false, Ordering::AcqRel) {
-                return Ok(vec![]);
-            }
             let now = Instant::now();
             turn.node.tick(now);
-            if deadline.is_some_and(|deadline| now >= deadline) {
-                let what = keys.first().map_or(String::new(), |&key| turn.node.waits_for(key));
-                let patience = patience.unwrap_or_default().as_secs_f64();
-                return Err(Error::new(Code::Stalled, format!("waited {patience:.0} s for {what}")));
+            let is_woken = self.shared.is_woken.swap(false, Ordering::AcqRel);
+            if is_woken || deadline.is_some_and(|deadline| now >= deadline) {
+                return (vec![], is_woken);
             }
             if now.duration_since(*quiet_since.get_or_insert(now)) < self.shared.spin {
                 thread::yield_now();
@@ -212,6 +206,11 @@ impl Carrier {
             let most = deadline.map_or(health::BEAT, |deadline| health::BEAT.min(deadline - now));
             turn.sleep(most);
         }
+    }
+
+    /// What a run waits for, in words.
+    pub fn waits_for(&self, key: RunKey) -> String {
+        self.shared.take().node.waits_for(key)
     }
 
     /// Makes the next [`Carrier::drive`], or one that runs, return.

@@ -1,4 +1,13 @@
-//! Byte streams between processes.
+//! Byte streams between processes: TCP connections, or rings in memory that processes of a host share.
+
+mod join;
+mod probe;
+mod ring;
+mod stream;
+
+pub use join::{Cable, Joiner, Remote};
+pub use ring::RingWire;
+pub use stream::StreamWire;
 
 use std::io::{self, IoSlice};
 
