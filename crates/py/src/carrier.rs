@@ -104,13 +104,7 @@ impl Carrier {
 impl Carrier {
     #[new]
     #[pyo3(signature = (wires, fabric, node, *, packet_bytes: "int" = 32768, spin_us = 50.0))]
-    fn new(
-        wires: &crate::wires::Wires,
-        fabric: &Fabric,
-        node: u32,
-        packet_bytes: i64,
-        spin_us: f64,
-    ) -> PyResult<Self> {
+    fn new(wires: &crate::wires::Wires, fabric: &Fabric, node: u32, packet_bytes: i64, spin_us: f64) -> PyResult<Self> {
         let spin = Duration::try_from_secs_f64(spin_us / 1e6).unwrap_or_default();
         let settings = carrier::Settings { packet_bytes: packet_bytes.max(0) as usize, spin };
         let wires = wires.take()?;
