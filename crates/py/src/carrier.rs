@@ -241,6 +241,17 @@ impl Carrier {
         self.get().map(|carrier| carrier.wake())
     }
 
+    /// What an operation waits for, in words.
+    fn waits_for(&self, operation: &Operation) -> PyResult<String> {
+        let carrier = self.get()?;
+        Ok(operation.key.map_or(String::new(), |key| carrier.waits_for(key)))
+    }
+
+    /// Seconds since anything came, but signs of life.
+    fn quiet_s(&self) -> PyResult<f64> {
+        self.get().map(|carrier| carrier.quiet().as_secs_f64())
+    }
+
     /// Gives up an operation, whose arrays are no longer read or written.
     fn give_up(&self, operation: &Operation) -> PyResult<()> {
         if let Some(key) = operation.key {
