@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use antiphon_run::carrier::{self, LentMemory, LentPiece, RankPlan, RunKey};
 use antiphon_run::{ElementType, Reduction, memory_bytes};
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
+use numpy::{BorrowError, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -103,16 +103,10 @@ impl Carrier {
 #[pymethods]
 impl Carrier {
     #[new]
-    #[pyo3(signature = (wires, fabric, node, *, packet_bytes = 32768, spin_us = 50.0))]
-    fn new(
-        wires: &crate::wires::Wires,
-        fabric: &Fabric,
-        node: u32,
-        packet_bytes: usize,
-        spin_us: f64,
-    ) -> PyResult<Self> {
+    #[pyo3(signature = (wires, fabric, node, *, packet_bytes: "int" = 32768, spin_us = 50.0))]
+    fn new(wires: &crate::wires::Wires, fabric: &Fabric, node: u32, packet_bytes: i64, spin_us: f64) -> PyResult<Self> {
         let spin = Duration::try_from_secs_f64(spin_us / 1e6).unwrap_or_default();
-        let settings = carrier::Settings { packet_bytes, spin };
+        let settings = carrier::Settings { packet_bytes: packet_bytes.max(0) as usize, spin };
         let wires = wires.take()?;
         let carrier = carrier::Carrier::new((*fabric.0).clone(), node, wires, settings).map_err(raise)?;
         Ok(Carrier(Mutex::new(Some(Arc::new(carrier)))))
@@ -123,7 +117,7 @@ impl Carrier {
     ///
     /// Raises AntiphonError: `unknown-name`, `not-applicable` for the type or reduction; `bad-spec` if memory is missing;
     /// `bad-size` if it has no whole number of elements; `stalled` if a link or rank has failed.
-    #[pyo3(signature = (plan, group, sequence, memory: "list[tuple[int, numpy.ndarray]]", element, operation))]
+    #[pyo3(signature = (plan, group, sequence, memory: "list[tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]]", element, operation))]
     fn collective(
         &self,
         plan: &Plan,
@@ -180,6 +174,7 @@ impl Carrier {
     /// Runs until one of the operations has ended or `wake` is called. Only those that are given make progress.
     ///
     /// Raises AntiphonError: `time-limit` after `timeout_s`, with what the first one waits for.
+    #[pyo3(signature = (operations: "list[Operation]", timeout_s))]
     fn drive(&self, py: Python<'_>, operations: Vec<PyRef<'_, Operation>>, timeout_s: Option<f64>) -> PyResult<()> {
         let under_way: Vec<(&Operation, RunKey)> = operations
             .iter()
@@ -194,15 +189,14 @@ impl Carrier {
             let mut pieces = Vec::with_capacity(operation.memory.len());
             for (start, array) in &operation.memory {
                 let array = array.bind(py);
-                let is_read = matches!(key, RunKey::Send(_)) || !array.is_writeable();
                 let of_python = |_| raise(Error::new(Code::BadSpec, "an array is in use by another operation"));
-                pieces.push((
-                    *start,
-                    match is_read {
-                        true => Borrowed::Read(array.try_readonly().map_err(of_python)?),
-                        false => Borrowed::Write(array.try_readwrite().map_err(of_python)?),
-                    },
-                ));
+                let piece = match (key, array.try_readwrite()) {
+                    (RunKey::Send(_), _) | (_, Err(BorrowError::NotWriteable)) => {
+                        Borrowed::Read(array.try_readonly().map_err(of_python)?)
+                    }
+                    (_, found) => Borrowed::Write(found.map_err(of_python)?),
+                };
+                pieces.push((*start, piece));
             }
             borrowed.push((key, pieces));
         }
@@ -245,6 +239,17 @@ impl Carrier {
     /// Makes a `drive` that runs, or else the next one, return.
     fn wake(&self) -> PyResult<()> {
         self.get().map(|carrier| carrier.wake())
+    }
+
+    /// What an operation waits for, in words.
+    fn waits_for(&self, operation: &Operation) -> PyResult<String> {
+        let carrier = self.get()?;
+        Ok(operation.key.map_or(String::new(), |key| carrier.waits_for(key)))
+    }
+
+    /// Seconds since anything came, but signs of life.
+    fn quiet_s(&self) -> PyResult<f64> {
+        self.get().map(|carrier| carrier.quiet().as_secs_f64())
     }
 
     /// Gives up an operation, whose arrays are no longer read or written.

@@ -61,7 +61,7 @@ mod _core {
         closed_form::advise_trees,
         configure::configure,
         energy::area,
-        execute::{Execution, Executor, Node},
+        execute::{Execution, Executor},
         fabric::Fabric,
         formats::{export, format_of, formats, load, prove_file},
         noc::{noc, router_parameters, traffic_patterns},

@@ -11,7 +11,6 @@ mod numbers;
 mod random;
 mod rank;
 mod shared;
-mod sockets;
 pub mod wires;
 
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
@@ -19,7 +18,6 @@ pub use element::{ElementType, Reduction};
 pub use numbers::{numbers, wrong};
 pub use rank::{RankMessage, RankProgress};
 pub use shared::{Execution, Threads};
-pub use sockets::{AtNode, HEADER_BYTES, Inbox, News, NodeOrder, NodeOrders, SocketNode};
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;

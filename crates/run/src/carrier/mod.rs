@@ -103,7 +103,7 @@ impl Carrier {
     /// # Errors
     /// [`Code::BadSpec`] if a link of the node has no wire; [`Code::Stalled`] if the system has no event loop.
     pub fn new(fabric: Fabric, node: NodeId, wires: Wires, settings: Settings) -> Result<Carrier> {
-        let packet_bytes = settings.packet_bytes.clamp(64, MAX_PACKET_BYTES) & !63;
+        let packet_bytes = settings.packet_bytes.clamp(64, MAX_PACKET_BYTES) & !15;
         let node = Node::new(fabric, node, wires, Settings { packet_bytes, ..settings })?;
         let of_system = |what: io::Error| Error::new(Code::Stalled, format!("no event loop: {what}"));
         let poll = Poll::new().map_err(of_system)?;
@@ -211,6 +211,11 @@ impl Carrier {
     /// What a run waits for, in words.
     pub fn waits_for(&self, key: RunKey) -> String {
         self.shared.take().node.waits_for(key)
+    }
+
+    /// How long ago anything came last, but signs of life.
+    pub fn quiet(&self) -> Duration {
+        self.shared.take().node.last_news.elapsed()
     }
 
     /// Makes the next [`Carrier::drive`], or one that runs, return.

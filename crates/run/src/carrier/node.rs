@@ -48,6 +48,8 @@ pub(super) struct Node {
     pub health: Health,
     /// When packets last passed that are for others.
     pub passed: Option<Instant>,
+    /// When anything last came but signs of life.
+    pub last_news: Instant,
 }
 
 impl Node {
@@ -99,6 +101,7 @@ impl Node {
             unasked_bytes: vec![0; nodes],
             finished: HashMap::new(),
             passed: None,
+            last_news: now,
         };
         made.routes = made.find_routes();
         Ok(made)
@@ -327,6 +330,9 @@ impl Node {
     /// Takes a packet.
     fn handle(&mut self, from: usize, header: PacketHeader, packet: &[u8], lent: &mut Lent<'_, '_>) -> io::Result<()> {
         let unknown = || io::Error::new(io::ErrorKind::InvalidData, "it brought what no carrier sends");
+        if header.kind != PacketKind::Alive {
+            self.last_news = Instant::now();
+        }
         if header.hops > 0 {
             return self.pass(header, packet).ok_or_else(unknown);
         }

@@ -1,7 +1,7 @@
 //! Connections come about: who listens, who joins, and how both prove that they belong to the same job.
 
 use super::Wire;
-use super::ring::RingWire;
+use super::ring::{RingWire, SharedFile};
 use super::stream::StreamWire;
 use antiphon_base::error::{Code, Error, Result};
 use hmac::{Hmac, KeyInit, Mac};
@@ -77,7 +77,7 @@ enum Listener {
 trait Connection: Read + Write + Send + Sized {
     fn limit(&self, time: Duration) -> io::Result<()>;
     /// The wire, when both ends trust each other.
-    fn wire(self, makes: bool) -> io::Result<Box<dyn Wire>>;
+    fn wire(self, is_maker: bool) -> io::Result<Box<dyn Wire>>;
 }
 
 impl Connection for TcpStream {
@@ -86,7 +86,7 @@ impl Connection for TcpStream {
         self.set_write_timeout(Some(time))
     }
 
-    fn wire(self, _makes: bool) -> io::Result<Box<dyn Wire>> {
+    fn wire(self, _is_maker: bool) -> io::Result<Box<dyn Wire>> {
         Ok(Box::new(StreamWire::of_tcp(self)?))
     }
 }
@@ -98,39 +98,38 @@ impl Connection for UnixStream {
     }
 
     /// Shared memory, if both ends can have it, else the socket itself.
-    fn wire(mut self, makes: bool) -> io::Result<Box<dyn Wire>> {
-        if makes {
+    fn wire(mut self, is_maker: bool) -> io::Result<Box<dyn Wire>> {
+        let mut answer = [0];
+        let file = if is_maker {
             let mut name = [0; 8];
             random(&mut name)?;
             let folder = Path::new("/dev/shm");
             let folder = if folder.is_dir() { folder.to_path_buf() } else { std::env::temp_dir() };
             let path = folder.join(format!("antiphon-{:016x}", u64::from_ne_bytes(name)));
-            let made = RingWire::make(&path, self.try_clone()?);
-            let text = made.as_ref().map_or(vec![], |_| path.as_os_str().as_encoded_bytes().to_vec());
-            let said = self.write_all(&[text.len() as u8]).and_then(|()| self.write_all(&text));
-            let mut answer = [0];
+            let made = SharedFile::make(&path);
+            let text = if made.is_ok() { path.as_os_str().as_encoded_bytes() } else { &[] };
+            let said = self.write_all(&[text.len() as u8]).and_then(|()| self.write_all(text));
             let outcome = said.and_then(|()| read_within(&mut self, &mut answer, STRANGER));
             _ = std::fs::remove_file(&path);
             outcome?;
-            return match made {
-                Ok(ring) if answer[0] == 1 => Ok(Box::new(ring)),
-                _ => Ok(Box::new(StreamWire::of_unix(self)?)),
-            };
-        }
-        let mut length = [0];
-        read_within(&mut self, &mut length, STRANGER)?;
-        let mut text = vec![0; (length[0] as usize).min(MAX_PATH)];
-        read_within(&mut self, &mut text, STRANGER)?;
-        let path = String::from_utf8(text).map_err(io::Error::other)?;
-        let ring = if path.is_empty() {
-            Err(io::ErrorKind::NotFound.into())
+            // Now the other end knows that this one has not given up.
+            self.write_all(&[1])?;
+            made.ok().filter(|_| answer[0] == 1)
         } else {
-            RingWire::open(path.as_ref(), self.try_clone()?)
+            let mut length = [0];
+            read_within(&mut self, &mut length, STRANGER)?;
+            let mut text = vec![0; (length[0] as usize).min(MAX_PATH)];
+            read_within(&mut self, &mut text, STRANGER)?;
+            let path = String::from_utf8(text).map_err(io::Error::other)?;
+            let opened =
+                Some(path).filter(|path| !path.is_empty()).and_then(|path| SharedFile::open(path.as_ref()).ok());
+            self.write_all(&[opened.is_some() as u8])?;
+            read_within(&mut self, &mut answer, STRANGER)?;
+            opened
         };
-        self.write_all(&[ring.is_ok() as u8])?;
-        match ring {
-            Ok(ring) => Ok(Box::new(ring)),
-            Err(_) => Ok(Box::new(StreamWire::of_unix(self)?)),
+        match file {
+            Some(file) => Ok(Box::new(RingWire::new(file, is_maker, self)?)),
+            None => Ok(Box::new(StreamWire::of_unix(self)?)),
         }
     }
 }
@@ -394,7 +393,7 @@ fn welcome<S: Connection>(
         return;
     }
     if let (Ok(wire), Ok(mut found)) = (stream.wire(false), found.lock()) {
-        found.entry((cable, number)).or_insert(wire);
+        found.insert((cable, number), wire);
     }
 }
 

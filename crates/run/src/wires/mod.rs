@@ -6,7 +6,7 @@ mod ring;
 mod stream;
 
 pub use join::{Cable, Joiner, Remote};
-pub use ring::RingWire;
+pub use ring::{RingWire, SharedFile};
 pub use stream::StreamWire;
 
 use std::io::{self, IoSlice};

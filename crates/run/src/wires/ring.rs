@@ -55,12 +55,15 @@ fn map(file: &File) -> io::Result<memmap2::MmapMut> {
     unsafe { memmap2::MmapMut::map_mut(file) }
 }
 
-impl RingWire {
-    /// Makes the shared file, for this end.
+/// A file that is mapped.
+pub struct SharedFile(memmap2::MmapMut);
+
+impl SharedFile {
+    /// Makes one.
     ///
     /// # Errors
     /// If there is no room.
-    pub fn make(path: &Path, doorbell: std::os::unix::net::UnixStream) -> io::Result<RingWire> {
+    pub fn make(path: &Path) -> io::Result<SharedFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         // Room that is missing shows here, not at the first access. The counters begin at 0.
         let zeros = vec![0; 1 << 16];
@@ -70,23 +73,35 @@ impl RingWire {
             (&file).write_all(&zeros[..now as usize])?;
             left -= now;
         }
-        RingWire::of(&file, 0, doorbell)
+        map(&file).map(SharedFile)
     }
 
-    /// Opens it, for the other end.
+    /// Opens one that another process has made.
     ///
     /// # Errors
     /// If it is not there, or is not what [`Self::make`] makes.
-    pub fn open(path: &Path, doorbell: std::os::unix::net::UnixStream) -> io::Result<RingWire> {
-        RingWire::of(&OpenOptions::new().read(true).write(true).open(path)?, 1, doorbell)
+    pub fn open(path: &Path) -> io::Result<SharedFile> {
+        map(&OpenOptions::new().read(true).write(true).open(path)?).map(SharedFile)
     }
+}
 
-    fn of(file: &File, writes: usize, doorbell: std::os::unix::net::UnixStream) -> io::Result<RingWire> {
-        let map = map(file)?;
+impl RingWire {
+    /// One end of a shared file: of who made it, or the other.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn new(file: SharedFile, is_maker: bool, doorbell: std::os::unix::net::UnixStream) -> io::Result<RingWire> {
         doorbell.set_read_timeout(None)?;
         doorbell.set_nonblocking(true)?;
-        let doorbell = mio::net::UnixStream::from_std(doorbell);
-        Ok(RingWire { map, writes, doorbell, sent: 0, received: 0, is_full: false, is_gone: false })
+        Ok(RingWire {
+            map: file.0,
+            writes: if is_maker { 0 } else { 1 },
+            doorbell: mio::net::UnixStream::from_std(doorbell),
+            sent: 0,
+            received: 0,
+            is_full: false,
+            is_gone: false,
+        })
     }
 }
 
@@ -244,7 +259,8 @@ mod tests {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("antiphon-ring-{}-{number}", std::process::id()));
         let (near, far) = UnixStream::pair().unwrap();
-        let ends = (RingWire::make(&path, near).unwrap(), RingWire::open(&path, far).unwrap());
+        let (made, opened) = (SharedFile::make(&path).unwrap(), SharedFile::open(&path).unwrap());
+        let ends = (RingWire::new(made, true, near).unwrap(), RingWire::new(opened, false, far).unwrap());
         std::fs::remove_file(path).unwrap();
         ends
     }

@@ -3,8 +3,8 @@
 use super::Wire;
 use std::io::{self, IoSlice, Read, Write};
 
-/// Bytes that the system may buffer of what a TCP connection sends. Few, so that the choice of the next packet is made late.
-const SEND_BUFFER_BYTES: usize = 256 << 10;
+/// Bytes that a TCP connection takes beyond what is on its way. Few, so that the choice of the next packet is made late.
+const UNSENT_BYTES: u32 = 128 << 10;
 
 /// A connected socket that does not block.
 pub struct StreamWire<S>(pub S);
@@ -16,7 +16,8 @@ impl StreamWire<mio::net::TcpStream> {
     /// If the system refuses.
     pub fn of_tcp(stream: std::net::TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES)?;
+        #[cfg(target_os = "linux")]
+        socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES)?;
         stream.set_read_timeout(None)?;
         stream.set_nonblocking(true)?;
         Ok(StreamWire(mio::net::TcpStream::from_std(stream)))
