@@ -41,7 +41,7 @@ _TRUTHS = {
     **_BITS,
 }
 
-REDUCTIONS: dict[tuple[Any, Any], Reduction] = {
+_REDUCTIONS: dict[tuple[Any, Any], Reduction] = {
     **{(dtype, op): Reduction(name, how) for dtype, name in _FLOATS.items() for op, how in _NUMBERS.items()},
     **{(dtype, op): Reduction(name, how) for dtype, name in _INTEGERS.items() for op, how in _NUMBERS.items()},
     **{(dtype, op): Reduction(name, how) for dtype, name in _INTEGERS.items() for op, how in _BITS.items()},
@@ -50,7 +50,8 @@ REDUCTIONS: dict[tuple[Any, Any], Reduction] = {
     **{(dtype, ReduceOp.SUM): Reduction(name, "sum") for dtype, name in _PAIRS.items()},
     **{(dtype, ReduceOp.AVG): Reduction(name, "sum", True) for dtype, name in _PAIRS.items()},
 }
-"""By type and operation; what is missing is not offered."""
+# PyTorch's operations take a microsecond to be looked up; their numbers do not.
+_BY_NUMBER = {(dtype, op.value): how for (dtype, op), how in _REDUCTIONS.items()}
 
 COPIED = Reduction("uint8", "sum")
 """For collectives that add nothing."""
@@ -67,7 +68,7 @@ def reduction(dtype: Any, op: Any) -> Reduction:
         NotImplementedError: not offered.
     """
     kind = getattr(op, "op", op)
-    found = REDUCTIONS.get((dtype, kind))
+    found = _BY_NUMBER.get((dtype, kind.value))
     if found is None:
         raise NotImplementedError(
             f"antiphon: {getattr(kind, 'name', kind)} of {dtype} is not offered; use another type"

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend
 
 from antiphon.torch.collectives import Planned
-from antiphon.torch.elements import REDUCTIONS, divide, reduction
+from antiphon.torch.elements import divide, reduction
 from antiphon.torch.exchange import Messages
 from antiphon.torch.failures import failure
 from antiphon.torch.memory import Call, array, plain
@@ -111,9 +111,9 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Adds up a tensor of all ranks, in place."""
         (tensor,) = _one("allreduce", tensors)
         if tensor.is_sparse:
-            return self.allreduce_sparse(tensors, options)
+            return self.allreduce_sparse(tensors, opts)
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
-        how = REDUCTIONS.get((tensor.dtype, getattr(op, "op", op))) or reduction(tensor.dtype, op)
+        how = reduction(tensor.dtype, op)
         planned = self.planned
         if (
             opts is not None
@@ -194,7 +194,7 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def all_gather_single(self, output: Any, source: Any, opts: Any = None) -> Any:
         """A tensor of every rank to one long tensor."""
-        return self.all_gather_single_coalesced([output], [source], options)
+        return self.all_gather_single_coalesced([output], [source], opts)
 
     def all_gather_single_coalesced(self, outputs: list[Any], inputs: list[Any], opts: Any = None) -> Any:
         """Several tensors of every rank, each to one long tensor."""
@@ -229,7 +229,7 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def reduce_scatter_single(self, output: Any, source: Any, opts: Any = None) -> Any:
         """The sum of a long tensor of all ranks, a shard to each rank."""
-        return self.reduce_scatter_single_coalesced([output], [source], options)
+        return self.reduce_scatter_single_coalesced([output], [source], opts)
 
     def reduce_scatter_single_coalesced(self, outputs: list[Any], inputs: list[Any], opts: Any = None) -> Any:
         """The sums of several long tensors of all ranks, a shard of each to each rank."""

@@ -26,7 +26,10 @@ SMALLEST_BYTES = 4096
 
 def array(tensor: Any) -> Bytes:
     """The bytes of a contiguous CPU tensor, not copied."""
-    found: Bytes = tensor.detach().reshape(-1).view(torch.uint8).numpy()
+    flat = tensor if tensor.dim() == 1 else tensor.reshape(-1)
+    if flat.requires_grad:
+        flat = flat.detach()
+    found: Bytes = flat.view(torch.uint8).numpy()
     return found
 
 

@@ -43,18 +43,22 @@ class Worker:
         """
         if self.works or self.closed or not self.lead.acquire(blocking=False):
             return None
-        until_s = time.monotonic() + limit_s
+        operation = None
         try:
             operation = request()
             self.carrier.drive([operation], limit_s)
         except AntiphonError as error:
-            if time.monotonic() >= until_s:
+            if operation is not None:
+                self.carrier.give_up(operation)
+            if error.code == "time-limit":
                 raise timed_out(name, limit_s, str(error)) from None
             raise failure(error, name) from None
         finally:
             self.lead.release()
             if self.works:
                 self._ring()
+        if operation.failure is not None:
+            raise failure(operation.failure, name)
         if not operation.done:  # another call came, or an early one woke this
             work = Work(self, name, [], limit_s)
             next(work.steps)
@@ -152,6 +156,9 @@ class Worker:
         finally:
             for work in ended:
                 self.works.remove(work)
+                for each in work.waiting:
+                    if not each.done and not isinstance(each, Arrival):
+                        self.carrier.give_up(each)
                 work.end()
             self.lead.release()
         # What is chained to a future may wait for the rest; and a call that has what it wanted drives no more.
@@ -202,9 +209,8 @@ class Worker:
         except AntiphonError as error:
             if any(each.failure is not None for each in operations):
                 return  # `_advance` sees it
-            is_late = time.monotonic() >= now_s + limit_s
             for work in self.works:
-                if is_late:
+                if error.code == "time-limit":
                     work.hint = str(error)
                     continue
                 if any(each in operations for each in work.waiting):

@@ -122,7 +122,7 @@ class Carrier:
 
     def send(self, group: int, to: int, tag: int, data: Any) -> Operation:
         self._post(to, ("message", group, tag), data.tobytes())
-        return Operation(self, None, data, done=True)
+        return Operation(self, ("sent", to), data)
 
     def receive(self, group: int, source: int | None, tag: int, data: Any) -> Operation:
         return Operation(self, ("message", group, tag), data, plan=source)
@@ -159,6 +159,9 @@ class Carrier:
         return False
 
     def _look(self, operation: Operation) -> bool:
+        if operation.key[0] == "sent":
+            operation.done = not self.out[operation.key[1]] or operation.key[1] not in self.sockets
+            return operation.done
         waiting = self.came[operation.key]
         if operation.key[0] == "message":
             for number, (node, body) in enumerate(waiting):
@@ -182,7 +185,7 @@ class Carrier:
             needed = [node for rank, node in enumerate(plan.nodes) if rank not in operation.came]
         gone = [node for node in needed if node != self.node and node not in self.sockets]
         if gone:
-            operation.failure = f"rank {gone[0]} is gone"
+            operation.failure, operation.done = f"rank {gone[0]} is gone", True
         return bool(gone)
 
     def _compute(self, operation: Operation) -> None:
@@ -220,8 +223,6 @@ class Carrier:
             found = [each for each in operations if each.done or self._look(each)]
             while any(self.out[node] for node in self.sockets) and found:
                 self._move(0.0)
-            if any(each.failure for each in found):
-                raise AntiphonError(next(each.failure for each in found if each.failure), "stalled")
             if found:
                 return
             left_s = until_s - time.monotonic()
@@ -237,6 +238,9 @@ class Carrier:
         for each in self.sockets.values():
             each.close()
         self.sockets = {}
+
+    def give_up(self, operation: Operation) -> None:
+        operation.failure = "given up"
 
     def failures(self) -> list[str]:
         return []
