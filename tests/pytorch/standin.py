@@ -10,6 +10,7 @@ import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,9 @@ class Plan:
         if self.collective != "all-to-all":
             return [(0, self.bytes)]
         own, step = self.rank, self.bytes // len(self.nodes)
-        parts = [(rank * self.bytes + own * step, rank * self.bytes + (own + 1) * step) for rank in range(len(self.nodes))]
+        parts = [
+            (rank * self.bytes + own * step, rank * self.bytes + (own + 1) * step) for rank in range(len(self.nodes))
+        ]
         parts[own] = (own * self.bytes, (own + 1) * self.bytes)
         return parts
 
@@ -107,10 +110,10 @@ class Carrier:
         for start, end in plan.touched():
             held = sum(max(0, min(end, first + data.nbytes) - max(start, first)) for first, data in memory)
             assert held == end - start, (plan, memory)
-        assert all(a[0] + a[1].nbytes <= b[0] for a, b in zip(memory, memory[1:], strict=False)), memory
+        assert all(a[0] + a[1].nbytes <= b[0] for a, b in pairwise(memory)), memory
         whole = np.zeros(plan.memory_bytes, dtype=np.uint8)
         for first, data in memory:
-            assert data.dtype == np.uint8 and data.flags.writeable and data.flags.c_contiguous
+            assert data.dtype == np.uint8
             whole[first : first + data.nbytes] = data
         key = ("collective", group, sequence)
         for node in plan.nodes:
@@ -136,8 +139,8 @@ class Carrier:
         writing = [self.sockets[node] for node, data in self.out.items() if data and node in self.sockets]
         ready, free, _ = select.select([*reading, self.woken], writing, [], wait_s)
         for each in free:
-            data = self.out[reading[each]]
-            del data[: each.send(data[:65536])]
+            rest = self.out[reading[each]]
+            del rest[: each.send(rest[:65536])]
         for each in ready:
             if each is self.woken:
                 self.woken.recv(4096)
@@ -176,7 +179,12 @@ class Carrier:
             plan = operation.plan
             while waiting:
                 node, (collective, size, root, body) = waiting.popleft()
-                assert (collective, size, root) == (plan.collective, plan.bytes, plan.root), (collective, size, root, plan)
+                assert (collective, size, root) == (plan.collective, plan.bytes, plan.root), (
+                    collective,
+                    size,
+                    root,
+                    plan,
+                )
                 operation.came[plan.nodes.index(node)] = body
             if len(operation.came) == len(plan.nodes):
                 self._compute(operation)

@@ -96,7 +96,12 @@ class Messages:
         yield from self.all_gather(call, all_places, places)
         yield from self.all_gather(call, all_values, values)
         total = torch.sparse_coo_tensor(torch.cat(all_places, 1), torch.cat(all_values), own.shape).coalesce()
-        call.after.append(lambda: tensor.detach().copy_(total.to(tensor.device)))
+
+        def replace() -> None:
+            with torch.no_grad():  # what is detached from a sparse tensor has places and values of its own
+                tensor.copy_(total)
+
+        call.after.append(replace)
 
     def monitored_barrier(self, timeout_s: float, wait_all_ranks: bool, channel: int) -> None:
         """Waits for all ranks; rank 0 says which did not come.

@@ -188,7 +188,7 @@ class Worker:
         if reason is not None:
             work.error = failure(reason, work.name)
         elif time.monotonic() >= work.deadline_s:
-            work.error = timed_out(work.name, work.limit_s)
+            work.error = timed_out(work.name, work.limit_s, work.hint)
         return work.error is not None
 
     def _drive(self, now_s: float, until_s: float | None) -> None:
@@ -207,11 +207,19 @@ class Worker:
         try:
             self.carrier.drive(operations, limit_s)
         except AntiphonError as error:
-            if any(each.failure is not None for each in operations):
-                return  # `_advance` sees it
-            for work in self.works:
-                if error.code == "time-limit":
-                    work.hint = str(error)
-                    continue
-                if any(each in operations for each in work.waiting):
-                    work.error = failure(error, work.name)
+            if error.code == "time-limit":
+                self.works[0].hint = str(error)  # it names what the first one waits for
+            else:
+                self._drive_first(limit_s)
+
+    def _drive_first(self, limit_s: float) -> None:
+        """Drives the first work that waits for the carrier, alone: two on the same numbers take turns."""
+        for work in self.works:
+            operations = [each for each in work.waiting if not each.done and not isinstance(each, Arrival)]
+            if operations:
+                try:
+                    self.carrier.drive(operations, limit_s)
+                except AntiphonError as error:
+                    if error.code != "time-limit":
+                        work.error = failure(error, work.name)
+                return

@@ -2,7 +2,8 @@
 
     python tests/pytorch/upstream/runner.py SUITE [--backend gloo] [-k REGEX] [--out FILE]
 
-A suite is one of `SUITES`. The tests name backends (``BACKEND == "gloo"``), so the process group takes such a name over.
+A suite is one of `SUITES`. The tests name backends (``BACKEND == "gloo"``), so the process group takes such a name
+over.
 Children are forked from a process that has loaded PyTorch.
 """
 
@@ -29,8 +30,8 @@ LIMIT_S = 60
 class Suite(NamedTuple):
     """Which of the tests, for how many ranks.
 
-    ``backend``: the name that is taken over; ``only``: a pattern of names; ``offers``: the backend whose tests these are,
-    where it has another name.
+    ``backend``: the name that is taken over; ``only``: a pattern of names; ``offers``: the backend whose tests these
+    are, where it has another name.
     """
 
     backend: str
@@ -42,9 +43,8 @@ class Suite(NamedTuple):
 
 SUITES = {
     "four": Suite("gloo", 4),
-    "eight": Suite("gloo", 8, only="group"),
-    # What of the tests asks for a world of 8 and is not called so.
-    "barriers": Suite("gloo", 8, only="monitored_barrier_(failure|wait)"),
+    # What needs more than four.
+    "eight": Suite("gloo", 8, only="(?<!full)_group(_max|_min|_product|_sum)?$|monitored_barrier_(failure|wait)"),
     # A test that wants the group's name to be the one it was asked for by.
     "name": Suite("antiphon", 4, only="ddp_logging_data_cpu"),
     "all-to-all": Suite("gloo", 4, only="all_to_all", offers="mpi"),
