@@ -6,6 +6,7 @@ processes in them are killed and no device, mount or file is left. Addresses exi
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,11 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal
+from typing import IO, Any, Literal
+
+from pytorch.wiring import Edges, hosts_of, next_hops
 
 from antiphon.execution.testbed import network
 from antiphon.execution.testbed.emulation import own_network
-from pytorch.wiring import Edges, hosts_of, next_hops
 
 Addresses = Literal["subnets", "link-local", "ipv6"]
 """Of cables: an IPv4 network each; 169.254.0.0/16 on every port; only the link-local ones of IPv6."""
@@ -63,10 +65,17 @@ class Lab:
         self._jobs: list[Job] = []
         command = own_network()
         more = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        keep = "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && echo ready && exec cat"
+        names = ["127.0.0.1 localhost"]
+        names += [
+            f"{form}{self.management(host)} host-{host}" for host in range(self.hosts) for form in ("", "::ffff:")
+        ]
+        steps = ["mkdir -p /run/netns", "mount -t tmpfs tmpfs /run/netns", 'echo "$0" > /run/netns/hosts']
+        # Without names PyTorch asks a name server that no host reaches.
+        steps += ["mount --bind /run/netns/hosts /etc/hosts", "echo ready", "exec cat"]
+        keep = ["sh", "-c", " && ".join(steps), "\n".join(names)]
         # `cat` reads until this process is gone; with it, the first of their processes, the namespaces end.
         self._keeper = subprocess.Popen(
-            [*command, *more, "sh", "-c", keep], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, *more, *keep], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         of = f"/proc/{self._keeper.pid}/ns"
         self._inside = ["nsenter", f"--mount={of}/mnt", f"--net={of}/net", f"--pid={of}/pid_for_children"]
@@ -261,6 +270,14 @@ class Ended:
     at: float
     """When it was seen, by time.monotonic()."""
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON object among what was printed."""
+        assert self.status == 0, self.text
+        return dict(
+            json.loads(self.text[self.text.index("\n{") if self.text[0] != "{" else 0 : self.text.rindex("}") + 1])
+        )
+
 
 class Job:
     """Processes that belong together, and the ranks that they start."""
@@ -276,6 +293,11 @@ class Job:
         file = output.open("wb")
         process = subprocess.Popen(command, env=whole, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
         self._nodes.append((process, output, file))
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self._nodes)
 
     def text(self, node: int) -> str:
         """What a node has printed so far."""
