@@ -172,6 +172,13 @@ class Lab:
             job.start([*self.at(host), *command], folder / f"node-{node}.txt", environment or {})
         return job
 
+    def call(self, host: int, program: str, *arguments: str, limit_s: float = START_S) -> str:
+        """What a program of Python prints at a host."""
+        command = [*self.at(host), sys.executable, "-c", program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def cut(self, cable: int) -> None:
         """Pulls the cable out: both ends lose their carrier."""
         for host in self.cables[cable].ends:
@@ -253,6 +260,22 @@ class Lab:
             check=False,
         )
         assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}{given}"
+
+
+def local(
+    script: Sequence[str],
+    folder: Path,
+    ranks: int,
+    *,
+    environment: Mapping[str, str] | None = None,
+    limit_s: float = 120,
+) -> Job:
+    """Starts a job on this machine as it is, over loopback."""
+    job = Job(limit_s)
+    options = ["--standalone", f"--nproc-per-node={ranks}"]
+    command = [sys.executable, "-m", "torch.distributed.run", *options, *script]
+    job.start(command, folder / "node-0.txt", environment or {})
+    return job
 
 
 def _routed(host: int) -> str:

@@ -9,15 +9,16 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
-from pydoc_data.topics import topics
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -33,8 +34,11 @@ RATE, MOMENTUM = 0.05, 0.9
 BUCKET_MB = 0.1
 """So small that a step has several."""
 
+TOLD = 10
+"""Every so many steps rank 0 says where it is."""
 
-class Block(nn.Module):
+
+class Block(nn.Module):  # type: ignore[misc]
     """A layer of the transformer; of heads it has as many as its projections give."""
 
     def __init__(self) -> None:
@@ -53,7 +57,7 @@ class Block(nn.Module):
         return x + self.down(gelu(self.up(self.between(x))))
 
 
-class Transformer(nn.Module):
+class Transformer(nn.Module):  # type: ignore[misc]
     """Predicts the next letter."""
 
     def __init__(self) -> None:
@@ -82,7 +86,9 @@ def batches(seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
 
 def steps(model: nn.Module, optimizer: Any, data: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[float]:
     """Trains; the losses, of all ranks."""
-    for given, wanted in data:
+    for number, (given, wanted) in enumerate(data):
+        if dist.get_rank() == 0 and number % TOLD == 0:
+            print("step", number, flush=True)
         loss = cross_entropy(model(given).flatten(0, 1), wanted.flatten())
         loss.backward()
         optimizer.step()
@@ -165,10 +171,16 @@ def main(backend: str, out: str, count: str = str(STEPS), kinds: str = ",".join(
         import antiphon.torch  # noqa: F401
     torch.set_num_threads(1)
     dist.init_process_group(backend, timeout=timedelta(seconds=60))
-    losses = {kind: KINDS[kind](int(count)) for kind in kinds.split(",")}
-    if dist.get_rank() == 0:
-        Path(out).write_text(json.dumps(losses), "utf-8")
-    dist.barrier()
+    rank = dist.get_rank()
+    print(f"rank {rank} joined", flush=True)
+    try:
+        losses = {kind: KINDS[kind](int(count)) for kind in kinds.split(",")}
+        if rank == 0:
+            Path(out).write_text(json.dumps(losses), "utf-8")
+        dist.barrier()
+    except (RuntimeError, ValueError) as error:
+        os.write(1, f"rank {rank} failed at {time.time():.3f}: {error}\n".encode())
+        os._exit(1)  # what waits in other threads may wait for ever
     dist.destroy_process_group()
 
 
