@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -65,15 +66,16 @@ def bench(
         torchrun ... -m antiphon.torch.bench --collective all-to-all --backend gloo --json
 
     Args:
-        collective: all-reduce, all-gather, reduce-scatter, all-to-all, broadcast or reduce.
+        collective: all-reduce, all-gather, reduce-scatter, all-to-all, broadcast or reduce; several with commas.
         bytes: Full buffer sizes, such as 8KiB..64MiB (in powers of two) or 1MiB,16MiB.
         backend: antiphon, or another that PyTorch has for CPU tensors, such as gloo.
         element: Type of the numbers: float32, float64, float16, bfloat16, int8, uint8, int32 or int64.
         iterations: Timed runs; what counts is the median.
         warmup: Runs before them, which are only checked.
     """
-    sys.stderr = sys.__stderr__
-    for name, value, known in (("collective", collective, COLLECTIVES), ("element", element, ELEMENTS)):
+    collectives = collective.split(",")
+    named = [("collective", each, COLLECTIVES) for each in collectives] + [("element", element, ELEMENTS)]
+    for name, value, known in named:
         if value not in known:
             raise AntiphonError(f"{name} is '{value:.40}'; known: {', '.join(known)}", "unknown-name")
     for name, count, least in (("iterations", iterations, 1), ("warmup", warmup, 0)):
@@ -83,9 +85,14 @@ def bench(
     if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= set(os.environ):
         example = "torchrun --nproc-per-node 2 -m antiphon.torch.bench"
         raise AntiphonError(f"no job: start it on every host with torchrun, such as {example}", "bad-spec")
-    rows = _measured(collective, sizes, backend, element, iterations, warmup)
-    if int(os.environ["RANK"]) == 0:
-        ranks = int(os.environ["WORLD_SIZE"])
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    _check(collectives, sizes, backend, element, ranks)
+    sys.stderr = sys.__stderr__  # what goes wrong from here on may do so at any rank
+    try:
+        rows = _measured(collectives, sizes, backend, element, iterations, warmup)
+    except AntiphonError as error:
+        raise AntiphonError(f"rank {rank}: {error.message}", error.code) from error
+    if rank == 0:
         head = {"backend": backend, "ranks": ranks, "element": element, "iterations": iterations, "warmup": warmup}
         tell("bench", head | {"runs": rows}, output, partial(_document, head, rows), rows="runs")
     if any(row["wrong"] for row in rows):
@@ -96,9 +103,9 @@ def _document(head: dict[str, Any], rows: list[dict[str, Any]]) -> Document:
     """A row for each size."""
     table = table_of(
         rows,
-        "Size: {size} | Count: {count} | Time: {time_ns} | algbw: {algbw_gb_per_s} | busbw: {bus_bandwidth_gb_per_s}"
-        " | Wrong: {wrong} | Bound: {bound} | Of bound: {share} | Algorithm {name}",
-        f"{rows[0]['collective']} of {head['element']}, {head['ranks']} ranks, {head['backend']}",
+        "Collective {collective} | Size: {size} | Count: {count} | Time: {time_ns} | algbw: {algbw_gb_per_s}"
+        " | busbw: {bus_bandwidth_gb_per_s} | Wrong: {wrong} | Bound: {bound} | Of bound: {share} | Algorithm {name}",
+        f"{head['backend']}, {head['ranks']} ranks, {head['element']}",
         lambda row: "bold red" if row["wrong"] else "",
         () if any(row["bound_us"] for row in rows) else ("Bound:", "Of bound:", "Algorithm"),
         size=lambda row: format_bytes(row["bytes"]),
@@ -113,28 +120,47 @@ def _document(head: dict[str, Any], rows: list[dict[str, Any]]) -> Document:
     return document(table, dim(f"{line}; every element was compared with the definition"))
 
 
-def _measured(
-    collective: str, sizes: Sequence[int], backend: str, element: str, iterations: int, warmup: int
-) -> list[dict[str, Any]]:
-    """A row for each size; at all ranks the same.
+def _check(collectives: Sequence[str], sizes: Sequence[int], backend: str, element: str, ranks: int) -> None:
+    """Refuses what no rank could do.
 
     Raises:
-        AntiphonError: ``missing-extra`` without PyTorch; ``not-applicable`` for backends that there are not.
+        AntiphonError: ``missing-extra`` without PyTorch; ``unknown-name`` of the backend; ``bad-size`` where a shard is
+            no whole number of elements.
     """
     try:
         import torch
         import torch.distributed as dist
     except ImportError:
         raise AntiphonError("this needs PyTorch: pip install 'antiphon[torch]'", "missing-extra") from None
+    if backend not in dist.Backend.backend_list:
+        known = ", ".join(each for each in dist.Backend.backend_list if each != "undefined")
+        raise AntiphonError(f"backend is '{backend:.40}'; known: {known}", "unknown-name")
+    itemsize = getattr(torch, element).itemsize
+    for collective, size in product(collectives, sizes):
+        parts = _parts(collective, ranks)
+        if size % (itemsize * parts):
+            what = f"{itemsize}-byte elements" if parts == 1 else f"{ranks} shards of {itemsize}-byte elements"
+            raise AntiphonError(f"{size:,} bytes: give a multiple of {itemsize * parts}, for {what}", "bad-size")
+
+
+def _parts(collective: str, ranks: int) -> int:
+    """Of a buffer."""
+    return 1 if collective in ("all-reduce", "broadcast", "reduce") else ranks
+
+
+def _measured(
+    collectives: Sequence[str], sizes: Sequence[int], backend: str, element: str, iterations: int, warmup: int
+) -> list[dict[str, Any]]:
+    """A row for each size; at all ranks the same."""
+    import torch
+    import torch.distributed as dist
+
     store, rank, ranks = next(dist.rendezvous("env://", timeout=timedelta(seconds=TIMEOUT_S)))
-    try:
-        dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=TIMEOUT_S))
-    except (ValueError, AttributeError, AssertionError) as error:
-        raise AntiphonError(f"backend is '{backend:.40}': {error}", "not-applicable") from None
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=TIMEOUT_S))
     store = dist.PrefixStore("antiphon-bench", store)
     try:
         rows: list[dict[str, Any]] = []
-        for size in sizes:
+        for collective, size in product(collectives, sizes):
             several = max(1, min(BACK_TO_BACK_BYTES // max(1, size), MOST_BACK_TO_BACK))
             cases = [_case(collective, size, getattr(torch, element), rank, ranks, each) for each in range(several)]
             spans, wrong = [], 0
@@ -205,21 +231,12 @@ def _times_ns(clocks: Sequence[str], spans: Sequence[Sequence[Sequence[int]]]) -
 
 
 def _case(collective: str, size: int, element: Any, rank: int, ranks: int, number: int) -> Case:
-    """A call with data of its own.
-
-    Raises:
-        AntiphonError: ``bad-size`` where a shard is no whole number of elements.
-    """
+    """A call with data of its own."""
     import torch
     import torch.distributed as dist
 
-    parts = 1 if collective in ("all-reduce", "broadcast", "reduce") else ranks
-    count, rest = divmod(size, element.itemsize * parts)
-    if rest or not count:
-        what = (
-            f"{ranks} shards of {element.itemsize}-byte elements" if parts > 1 else f"{element.itemsize}-byte elements"
-        )
-        raise AntiphonError(f"{size:,} bytes: give a multiple of {element.itemsize * parts}, for {what}", "bad-size")
+    parts = _parts(collective, ranks)
+    count = size // element.itemsize // parts
     places = torch.arange(count, dtype=torch.int64) * 40_503 // 256
 
     def data(of: int, part: int = 0) -> Any:
