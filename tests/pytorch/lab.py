@@ -28,6 +28,8 @@ from antiphon.execution.testbed.emulation import own_network
 Addresses = Literal["subnets", "link-local", "ipv6"]
 """Of cables: an IPv4 network each; 169.254.0.0/16 on every port; only the link-local ones of IPv6."""
 MANAGEMENT, MANAGEMENT_MBIT = "m0", 100
+BACKEND = os.environ.get("ANTIPHON_TEST_BACKEND", "antiphon")
+"""What tests are about; with gloo one sees what tests of failures are worth."""
 ROUTED = "id0"
 """The device with a host's one address, to which all others have a route."""
 PORT = 29_500
@@ -57,11 +59,12 @@ class Lab:
         *,
         mtu: int | Mapping[int, int] = network.MTU_BYTES,
         addresses: Addresses = "subnets",
-        routes: bool = False,
+        routes: bool = BACKEND == "gloo",
     ) -> None:
         self.hosts = hosts_of(edges)
         self.cables = [network.Cable(number, ends, ()) for number, ends in enumerate(edges)]
         self._mbit, self._mtu, self._addresses = mbit, mtu, addresses
+        self._environment = {"GLOO_SOCKET_IFNAME": ROUTED} if routes else {}
         self._jobs: list[Job] = []
         command = own_network()
         more = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -165,11 +168,32 @@ class Lab:
         order = list(range(self.hosts)) if hosts is None else list(hosts)
         job = Job(limit_s)
         self._jobs.append(job)
+        known = {**self._environment, **(environment or {})}
         for node, host in enumerate(order):
             options = [f"--nnodes={len(order)}", f"--node-rank={node}", f"--nproc-per-node={each}"]
             options += [f"--master-addr={self.management(order[0])}", f"--master-port={PORT}"]
-            command = [sys.executable, "-m", "torch.distributed.run", *options, *script]
-            job.start([*self.at(host), *command], folder / f"node-{node}.txt", environment or {})
+            command = [*self.at(host), sys.executable, "-m", "torch.distributed.run", *options, *script]
+            job.start(command, folder / f"node-{node}.txt", known)
+        return job
+
+    def start(
+        self,
+        script: Sequence[str],
+        folder: Path,
+        *,
+        hosts: Sequence[int] | None = None,
+        environment: Mapping[str, str] | None = None,
+        limit_s: float = 120,
+    ) -> Job:
+        """Starts a rank a host, as torchrun does it, but without its processes: node i of the job is rank i."""
+        order = list(range(self.hosts)) if hosts is None else list(hosts)
+        job = Job(limit_s)
+        self._jobs.append(job)
+        for rank, host in enumerate(order):
+            own = {"RANK": str(rank), "WORLD_SIZE": str(len(order)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+            own |= {"MASTER_ADDR": self.management(order[0]), "MASTER_PORT": str(PORT)}
+            command = [*self.at(host), sys.executable, *script]
+            job.start(command, folder / f"node-{rank}.txt", {**self._environment, **own, **(environment or {})})
         return job
 
     def call(self, host: int, program: str, *arguments: str, limit_s: float = START_S) -> str:
@@ -318,9 +342,9 @@ class Job:
         self._nodes.append((process, output, file))
 
     @property
-    def size(self) -> int:
-        """How many there are."""
-        return len(self._nodes)
+    def ended(self) -> bool:
+        """Whether no node is left."""
+        return all(process.poll() is not None for process, _, _ in self._nodes)
 
     def text(self, node: int) -> str:
         """What a node has printed so far."""

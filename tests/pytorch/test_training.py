@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pytorch import wiring
-from pytorch.lab import ROUTED, Job, Lab, local
+from pytorch.lab import BACKEND, Job, Lab, local
 
 from antiphon.errors import NotApplicable
 
@@ -33,10 +33,10 @@ def compared(found: dict[str, list[float]], expected: dict[str, list[float]]) ->
 
 def test_losses_are_those_of_gloo(tmp_path: Path) -> None:
     found = {}
-    for backend in ("gloo", "antiphon"):
+    for backend in ("gloo", BACKEND):
         out = tmp_path / f"{backend}.json"
         found[backend] = losses(local([SCRIPT, backend, str(out), "10"], tmp_path, 4), out)
-    compared(found["antiphon"], found["gloo"])
+    compared(found[BACKEND], found["gloo"])
     assert found["gloo"]["ddp"][-1] < found["gloo"]["ddp"][0] - 1, "it learns nothing"
     assert found["gloo"]["ddp"] == pytest.approx(found["gloo"]["fsdp"], rel=0, abs=TOLERANCE)
     assert found["gloo"]["restored"] == found["gloo"]["fsdp"]
@@ -52,15 +52,14 @@ def test_losses_are_those_of_gloo_over_cables(
 ) -> None:
     found = {}
     kinds = "ddp,fsdp,restored" if wiring.hosts_of(edges) * each % 4 else "ddp,fsdp,tensor-parallel,restored"
-    for backend in ("gloo", "antiphon"):
+    for backend in ("gloo", BACKEND):
         try:
             lab = Lab(edges, 500, routes=backend == "gloo")
         except NotApplicable as error:
             pytest.skip(str(error))
         with lab:
             out = tmp_path / f"{backend}.json"
-            known = {"GLOO_SOCKET_IFNAME": ROUTED} if backend == "gloo" else {}
             script = [SCRIPT, backend, str(out), "200", kinds]
-            job = lab.launch(script, tmp_path, hosts=order, each=each, environment=known, limit_s=900)
+            job = lab.launch(script, tmp_path, hosts=order, each=each, limit_s=900)
             found[backend] = losses(job, out)
-    compared(found["antiphon"], found["gloo"])
+    compared(found[BACKEND], found["gloo"])
