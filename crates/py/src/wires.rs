@@ -1,7 +1,7 @@
 //! Connections between the processes of a job.
 
 use crate::prelude::*;
-use antiphon_run::wires::{self, Cable, Port, Remote};
+use antiphon_run::wires::{self, Cable, Remote, WirePort};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,9 @@ impl Wires {
         wires.ok_or_else(|| raise(Error::new(Code::BadSpec, "these wires have a carrier already")))
     }
 }
+
+/// Cable, neighbour, link out, link in, name.
+type PortRow = (u32, u32, Option<u32>, Option<u32>, String);
 
 /// Joins the cables of a node, with the 32 bytes of the secret of its job.
 ///
@@ -149,13 +152,13 @@ impl Joiner {
     /// people). Other cables are closed.
     ///
     /// Raises AntiphonError: `bad-spec` for a cable that is not joined.
-    fn wires(&self, ports: Vec<(u32, u32, Option<u32>, Option<u32>, String)>) -> PyResult<Wires> {
+    fn wires(&self, ports: Vec<PortRow>) -> PyResult<Wires> {
         let mut joiner = self.get();
         let mut found = vec![];
         for (cable, neighbour, out_link, in_link, name) in ports {
             let missing = || raise(Error::new(Code::BadSpec, format!("cable {cable} is not joined")));
             let wires = joiner.take(cable).ok_or_else(missing)?;
-            found.push(Port { neighbour, out_link, in_link, wires, name });
+            found.push(WirePort { neighbour, out_link, in_link, wires, name });
         }
         Ok(Wires(Mutex::new(Some(wires::Wires { ports: found }))))
     }

@@ -1,6 +1,6 @@
 //! Connections come about: who listens, who joins, and how both prove that they belong to the same job.
 
-use super::Wire;
+use super::ByteWire;
 use super::ring::{RingWire, SharedFile};
 use super::stream::StreamWire;
 use antiphon_base::error::{Code, Error, Result};
@@ -65,7 +65,7 @@ pub struct Joiner {
     secret: [u8; 32],
     listeners: Vec<Listener>,
     /// Connections by cable and stream.
-    pub(super) joined: BTreeMap<u32, Vec<Box<dyn Wire>>>,
+    pub(super) joined: BTreeMap<u32, Vec<Box<dyn ByteWire>>>,
 }
 
 enum Listener {
@@ -77,7 +77,7 @@ enum Listener {
 trait Connection: Read + Write + Send + Sized {
     fn limit(&self, time: Duration) -> io::Result<()>;
     /// The wire, when both ends trust each other.
-    fn wire(self, is_maker: bool) -> io::Result<Box<dyn Wire>>;
+    fn wire(self, is_maker: bool) -> io::Result<Box<dyn ByteWire>>;
 }
 
 impl Connection for TcpStream {
@@ -86,7 +86,7 @@ impl Connection for TcpStream {
         self.set_write_timeout(Some(time))
     }
 
-    fn wire(self, _is_maker: bool) -> io::Result<Box<dyn Wire>> {
+    fn wire(self, _is_maker: bool) -> io::Result<Box<dyn ByteWire>> {
         Ok(Box::new(StreamWire::of_tcp(self)?))
     }
 }
@@ -98,7 +98,7 @@ impl Connection for UnixStream {
     }
 
     /// Shared memory, if both ends can have it, else the socket itself.
-    fn wire(mut self, is_maker: bool) -> io::Result<Box<dyn Wire>> {
+    fn wire(mut self, is_maker: bool) -> io::Result<Box<dyn ByteWire>> {
         let mut answer = [0];
         let file = if is_maker {
             let mut name = [0; 8];
@@ -206,7 +206,7 @@ fn receive(stream: &mut impl Connection, secret: &[u8; 32], node: u32) -> io::Re
     Ok([word(24), word(28), word(16)])
 }
 
-type Found = Mutex<HashMap<(u32, u32), Box<dyn Wire>>>;
+type JoinedWires = Mutex<HashMap<(u32, u32), Box<dyn ByteWire>>>;
 
 impl Joiner {
     /// Of a node, with the secret of its job.
@@ -250,7 +250,7 @@ impl Joiner {
     /// listens.
     pub fn join(&mut self, cables: &[Cable], patience: Duration) -> Vec<(u32, String)> {
         let until = Instant::now() + patience;
-        let (found, strangers) = (Found::default(), AtomicUsize::new(0));
+        let (found, strangers) = (JoinedWires::default(), AtomicUsize::new(0));
         let all: HashMap<(u32, u32), u32> =
             cables.iter().flat_map(|c| (0..c.streams).map(|stream| ((c.number, stream), c.neighbour))).collect();
         let expected: HashMap<(u32, u32), u32> = cables
@@ -334,7 +334,7 @@ impl Joiner {
     }
 
     /// The wires of a cable, once.
-    pub fn take(&mut self, cable: u32) -> Option<Vec<Box<dyn Wire>>> {
+    pub fn take(&mut self, cable: u32) -> Option<Vec<Box<dyn ByteWire>>> {
         self.joined.remove(&cable)
     }
 }
@@ -344,7 +344,7 @@ fn join_one(
     secret: &[u8; 32],
     who: [u32; 4],
     until: Instant,
-) -> std::result::Result<Box<dyn Wire>, String> {
+) -> std::result::Result<Box<dyn ByteWire>, String> {
     loop {
         let outcome = match remote {
             Remote::Tcp { from, scope, to } => connect(*from, *scope, *to, until).and_then(|mut stream| {
@@ -383,7 +383,7 @@ fn welcome<S: Connection>(
     secret: &[u8; 32],
     node: u32,
     expected: &HashMap<(u32, u32), u32>,
-    found: &Found,
+    found: &JoinedWires,
     strangers: &AtomicUsize,
 ) {
     let who = receive(&mut stream, secret, node);
@@ -409,7 +409,7 @@ mod tests {
         Cable { number, neighbour, streams, remote }
     }
 
-    fn exchange(one: &mut Box<dyn Wire>, other: &mut Box<dyn Wire>) {
+    fn exchange(one: &mut Box<dyn ByteWire>, other: &mut Box<dyn ByteWire>) {
         for (from, to) in [(&mut *one, &mut *other)] {
             assert_eq!(from.send(&[IoSlice::new(b"hello")]).unwrap(), 5);
             let mut found = [0; 5];
@@ -484,7 +484,7 @@ mod tests {
     }
 
     /// The other end has closed it.
-    fn high_is_silent(wires: Option<Vec<Box<dyn Wire>>>) -> bool {
+    fn high_is_silent(wires: Option<Vec<Box<dyn ByteWire>>>) -> bool {
         let Some(mut wires) = wires else { return true };
         let until = Instant::now() + Duration::from_secs(3);
         while Instant::now() < until {
