@@ -189,6 +189,12 @@ impl RankCarrier {
                     return (ended, false);
                 }
             }
+            if self.shared.drivers.load(Ordering::Acquire) > 1 {
+                // Somebody begins or ends something, which takes no time.
+                drop(turn);
+                thread::yield_now();
+                turn = self.shared.take();
+            }
             if has_changed {
                 quiet_since = None;
                 continue;

@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn bytes_come_in_order_whatever_their_pieces() {
         let (mut near, mut far) = pair();
-        let data: Vec<u8> = (0..3 * RING_BYTES + 77).map(|at| (at * 31 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..3 * RING_BYTES + 77).map(|at| ((at * 31) >> 3) as u8).collect();
         let mut found = vec![];
         let (mut gone, mut step) = (0, 1);
         let mut buffer = vec![0; 100_000];
