@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
 from typing import Any
@@ -33,7 +32,6 @@ class Worker:
         self.bell = threading.Condition()
         self.idle, self.rung, self.closed = 0, False, False
         self.threads: list[threading.Thread] = []
-        atexit.register(self.close)
 
     def direct(self, request: Request, name: str, limit_s: float) -> Any:
         """Runs one operation in this thread, if nothing else is under way; else gives None, and nothing is begun.
@@ -98,7 +96,6 @@ class Worker:
 
     def close(self) -> None:
         """Ends what is under way with an error, and the threads."""
-        atexit.unregister(self.close)
         with self.bell:
             self.closed = True
             self.bell.notify_all()
