@@ -37,7 +37,8 @@ class Measured:
     def rate(self, way: int) -> float:
         """The rate to plan with: its own, unless the hosts cannot keep that up on all cables at once."""
         alone, at_once = self.alone[way], self.at_once[way]
-        return alone if alone and at_once >= DIFFERS * alone else at_once or alone
+        # A short load on few bytes may say too little, never too much.
+        return max(alone, at_once) if not at_once or at_once >= DIFFERS * alone else at_once
 
 
 def probe(joiner: JoinerLike, meeting: Meeting, cables: Sequence[Cable]) -> dict[int, Measured]:
