@@ -262,7 +262,15 @@ impl Carrier {
         Ok(())
     }
 
-    /// What has failed: (link or None, node or None, in words).
+    /// Goes on with another fabric on the same nodes, of links that work, after some have failed. `epoch` counts fabrics. No node may
+    /// begin anything before all have done this.
+    ///
+    /// Raises AntiphonError: `bad-spec` if a link of this node has no wire that works.
+    fn renew(&self, fabric: &Fabric, epoch: u32) -> PyResult<()> {
+        self.get()?.renew((*fabric.0).clone(), epoch as u8).map_err(raise)
+    }
+
+    /// What has failed since: (link of the first fabric or None, node or None, in words).
     fn failures(&self) -> PyResult<Vec<(Option<u32>, Option<u32>, String)>> {
         let failures = self.get()?.failures();
         Ok(failures.into_iter().map(|failure| (failure.link, failure.node, failure.what)).collect())

@@ -4,7 +4,7 @@ use super::node::Node;
 use super::packet::{PacketHeader, PacketKind};
 use antiphon_base::error::{Code, Error};
 use antiphon_model::fabric::{LinkId, NodeId};
-use std::io;
+use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
 /// How often a node says on every link that it is there.
@@ -21,7 +21,7 @@ const MAX_TEXT: usize = 400;
 /// What has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// A link, in one direction; all wires between its ends are meant.
+    /// A link of the first fabric, in either direction.
     pub link: Option<LinkId>,
     /// A node.
     pub node: Option<NodeId>,
@@ -56,23 +56,26 @@ impl Node {
         if since >= BEAT {
             self.health.last_beat = now;
             let was_stopped = since > STOPPED;
-            for at in 0..self.ports.len() {
-                let port = &mut self.ports[at];
-                if port.is_dead {
-                    continue;
-                }
-                if now.duration_since(port.last_sent) >= BEAT && !port.has_more() {
-                    let mut packet = vec![];
-                    PacketHeader::new(PacketKind::Alive, 0, 0).write(&[], &mut packet);
-                    port.control.push_back(packet);
-                }
-                if was_stopped {
-                    port.last_heard = now;
-                } else if now.duration_since(port.last_heard) > SILENCE {
-                    let what = format!("nothing came over {} for {:.1} s", port.name, SILENCE.as_secs_f64());
-                    self.link_failed(at, what);
+            let mut alive = vec![];
+            PacketHeader::new(PacketKind::Alive, 0, 0).write(&[], &mut alive);
+            let mut broken = vec![];
+            for (at, port) in self.ports.iter_mut().enumerate().filter(|(_, port)| !port.has_left) {
+                for (number, wire) in port.wires.iter_mut().enumerate().filter(|(_, wire)| !wire.is_dead) {
+                    if was_stopped {
+                        wire.last_heard = now;
+                    }
+                    if now.duration_since(wire.last_heard) > SILENCE {
+                        let what = format!("nothing came for {:.1} s", SILENCE.as_secs_f64());
+                        broken.push((at, number, io::Error::new(io::ErrorKind::TimedOut, what)));
+                    } else if now.duration_since(wire.last_sent) >= BEAT && wire.is_free() {
+                        wire.last_sent = now;
+                        if let Err(what) = wire.send(&[IoSlice::new(&alive)]) {
+                            broken.push((at, number, what));
+                        }
+                    }
                 }
             }
+            broken.into_iter().for_each(|(at, number, what)| self.wire_broke(at, number, &what));
         }
         if self.health.since.is_some_and(|since| now.duration_since(since) >= GATHERING)
             && !std::mem::replace(&mut self.health.has_told, true)
@@ -87,29 +90,23 @@ impl Node {
         self.health.error().filter(|_| self.health.has_told)
     }
 
-    fn link_failed(&mut self, at: usize, what: String) {
-        let port = &mut self.ports[at];
-        port.is_dead = true;
-        let (link, neighbour) = (port.out_links.first().copied(), port.neighbour);
-        self.failed(Failure { link, node: None, what: format!("rank {neighbour}: {what}; the link is dead") }, None);
-    }
-
-    /// A wire to a neighbour has ended.
-    pub(super) fn wire_broke(&mut self, at: usize, error: &io::Error) {
+    /// A wire to a neighbour has ended, or says nothing.
+    pub(super) fn wire_broke(&mut self, at: usize, number: usize, error: &io::Error) {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         let port = &mut self.ports[at];
-        port.is_dead = true;
-        if port.has_left {
+        let neighbour = port.neighbour;
+        let wire = &mut port.wires[number];
+        if std::mem::replace(&mut wire.is_dead, true) || port.has_left {
             return;
         }
-        if matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) {
-            let what = format!("rank {} has ended ({} was closed)", port.neighbour, port.name);
-            let node = Some(port.neighbour);
-            self.failed(Failure { link: None, node, what }, None);
+        let failure = if matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) {
+            let what = format!("rank {neighbour} has ended: it closed {}", wire.name);
+            Failure { link: None, node: Some(neighbour), what }
         } else {
-            let what = format!("{}: {error}", port.name);
-            self.link_failed(at, what);
-        }
+            let what = format!("the link over {} is dead: {error}", wire.name);
+            Failure { link: wire.link, node: None, what }
+        };
+        self.failed(failure, None);
     }
 
     /// The neighbour has closed its end in good order.
@@ -129,13 +126,10 @@ impl Node {
 
     /// Notes a failure and tells all neighbours but the one that said it.
     fn failed(&mut self, failure: Failure, told_by: Option<usize>) {
-        let ends = |link: Option<LinkId>| {
-            let link = self.fabric.links.get(link? as usize)?;
-            Some((link.from.min(link.to), link.from.max(link.to)))
-        };
+        // Both ends of a cable notice, and the direction does not matter; of parallel ones each is told.
         let is_known = self.health.failures.iter().any(|known| match failure.node {
             Some(node) => known.node == Some(node),
-            None => known.node.is_none() && ends(known.link) == ends(failure.link),
+            None => known.node.is_none() && known.link == failure.link,
         });
         if is_known {
             return;
@@ -147,7 +141,7 @@ impl Node {
         PacketHeader { item, bytes: text.len() as u32, ..PacketHeader::new(kind, 0, 0) }.write(&[], &mut packet);
         packet.extend_from_slice(text);
         for (at, port) in self.ports.iter_mut().enumerate() {
-            if !port.is_dead && Some(at) != told_by {
+            if Some(at) != told_by {
                 port.control.push_back(packet.clone());
             }
         }

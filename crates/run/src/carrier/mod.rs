@@ -229,6 +229,15 @@ impl Carrier {
         self.shared.take().node.give_up(key);
     }
 
+    /// Goes on with another fabric, of links that work, after some have failed; all nodes must have failed runs behind them, and none may
+    /// begin another before all have done this. `epoch` counts fabrics, modulo 256.
+    ///
+    /// # Errors
+    /// [`Code::BadSpec`] if a link of this node has no wire that works.
+    pub fn renew(&self, fabric: Fabric, epoch: u8) -> Result<()> {
+        self.shared.take().node.renew(fabric, epoch)
+    }
+
     /// What has failed so far.
     pub fn failures(&self) -> Vec<Failure> {
         self.shared.take().node.health.failures.clone()
@@ -241,7 +250,7 @@ impl Drop for Carrier {
             let mut turn = self.shared.take();
             turn.node.leave();
             let until = Instant::now() + FAREWELL;
-            while turn.node.ports.iter().any(|port| !port.is_dead && port.has_more()) && Instant::now() < until {
+            while turn.node.ports.iter().any(|port| port.has_more()) && Instant::now() < until {
                 if !turn.node.step(&mut Lent::new()) {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -333,8 +342,8 @@ impl Turn {
     /// Waits until a wire has news, somebody wakes it, or for so long.
     fn sleep(&mut self, most: Duration) {
         let wires = |node: &mut Node, what: fn(&mut dyn crate::wires::Wire) -> bool| {
-            let alive = node.ports.iter_mut().filter(|port| !port.is_dead);
-            alive.flat_map(|port| &mut port.wires).fold(false, |any, wire| what(&mut *wire.wire) | any)
+            let wires = node.ports.iter_mut().flat_map(|port| &mut port.wires);
+            wires.filter(|wire| !wire.is_dead).fold(false, |any, wire| what(&mut *wire.wire) | any)
         };
         if !wires(&mut self.node, |wire| wire.before_sleep()) {
             // An interrupted wait is a short one.

@@ -39,6 +39,8 @@ pub(super) struct Node {
     early: HashMap<RunKey, Vec<(PacketHeader, Vec<u8>)>>,
     early_bytes: usize,
     ended: HashSet<RunKey>,
+    /// Counts fabrics.
+    pub epoch: u8,
     messages: Messages,
     next_id: u64,
     /// By node and group (messages apart): sequences and bytes that were sent without being asked for.
@@ -56,31 +58,14 @@ impl Node {
     pub fn new(fabric: Fabric, node: NodeId, wires: Wires, settings: Settings) -> Result<Node> {
         let now = Instant::now();
         let mut ports: Vec<CarrierPort> = vec![];
-        let mut port_of_link = HashMap::new();
         for given in wires.ports {
             // Parallel links to a neighbour share what there is to send.
             let at = ports.iter().position(|port| port.neighbour == given.neighbour).unwrap_or_else(|| {
-                ports.push(CarrierPort::new(given.neighbour, given.name.clone(), now));
+                ports.push(CarrierPort::new(given.neighbour));
                 ports.len() - 1
             });
-            let port = &mut ports[at];
-            let joins = |link: LinkId, from, to| {
-                fabric.links.get(link as usize).is_some_and(|each| (each.from, each.to) == (from, to))
-            };
-            if let Some(link) = given.out_link.filter(|&link| joins(link, node, given.neighbour)) {
-                port.out_links.push(link);
-                port_of_link.insert(link, at);
-            }
-            port.in_links.extend(given.in_link.filter(|&link| joins(link, given.neighbour, node)));
-            port.wires.extend(given.wires.into_iter().map(PortWire::new));
-        }
-        for (id, link) in (0..).zip(&fabric.links) {
-            // Schedules may name any of several parallel links.
-            if link.from == node {
-                let port = ports.iter().position(|port| port.neighbour == link.to && !port.wires.is_empty());
-                let missing = || Error::new(Code::BadSpec, format!("link {id} of {}: nothing joins it", fabric.name));
-                port_of_link.entry(id).or_insert(port.ok_or_else(missing)?);
-            }
+            let wire = |wire| PortWire::new(wire, given.out_link, given.name.clone(), now);
+            ports[at].wires.extend(given.wires.into_iter().map(wire));
         }
         let nodes = fabric.nodes.len();
         let mut made = Node {
@@ -89,8 +74,9 @@ impl Node {
             health: Health::new(now),
             fabric,
             ports,
-            port_of_link,
+            port_of_link: HashMap::new(),
             routes: vec![],
+            epoch: 0,
             collectives: HashMap::new(),
             early: HashMap::new(),
             early_bytes: 0,
@@ -103,11 +89,44 @@ impl Node {
             passed: None,
             last_news: now,
         };
-        made.routes = made.find_routes();
+        made.find_ways()?;
         Ok(made)
     }
 
-    /// Routes to all nodes by links that have not failed.
+    /// Goes on with another fabric on the same nodes, whose links are joined by wires that are not dead; as if nothing had happened
+    /// before. Packets of another epoch are dropped.
+    ///
+    /// # Errors
+    /// [`Code::BadSpec`] if a link of this node has no wire.
+    pub fn renew(&mut self, fabric: Fabric, epoch: u8) -> Result<()> {
+        self.ports.iter_mut().for_each(CarrierPort::renew);
+        self.ports.retain(|port| !port.wires.is_empty());
+        (self.fabric, self.epoch) = (fabric, epoch);
+        self.collectives.clear();
+        self.early.clear();
+        self.early_bytes = 0;
+        self.ended.clear();
+        self.messages = Messages::default();
+        self.unasked.clear();
+        self.unasked_bytes.fill(0);
+        self.finished.clear();
+        self.health = Health::new(Instant::now());
+        self.find_ways()
+    }
+
+    /// Finds the ports of links, and routes to all nodes.
+    fn find_ways(&mut self) -> Result<()> {
+        self.port_of_link.clear();
+        for (id, link) in (0..).zip(&self.fabric.links).filter(|(_, link)| link.from == self.node) {
+            // Schedules may name any of several parallel links.
+            let port = self.ports.iter().position(|port| port.neighbour == link.to);
+            let missing = || Error::new(Code::BadSpec, format!("link {id} of {}: nothing joins it", self.fabric.name));
+            self.port_of_link.insert(id, port.ok_or_else(missing)?);
+        }
+        self.routes = self.find_routes();
+        Ok(())
+    }
+
     fn find_routes(&self) -> Vec<Option<(usize, Vec<u16>)>> {
         let mut router = Router::new(&self.fabric);
         let mut route = |to: NodeId| {
@@ -223,7 +242,7 @@ impl Node {
     fn control(&mut self, to: NodeId, header: PacketHeader, data: &[u8]) {
         let Some(Some((port, hops))) = self.routes.get(to as usize) else { return };
         let mut packet = Vec::with_capacity(PACKET_HEADER_BYTES + HOP_BYTES * hops.len() + data.len());
-        PacketHeader { bytes: data.len() as u32, ..header }.write(hops, &mut packet);
+        PacketHeader { bytes: data.len() as u32, epoch: self.epoch, ..header }.write(hops, &mut packet);
         packet.extend_from_slice(data);
         self.ports[*port].control.push_back(packet);
     }
@@ -244,12 +263,16 @@ impl Node {
     /// Sends what a port has. True if anything went.
     fn send_to(&mut self, at: usize, lent: &Lent<'_, '_>) -> bool {
         let mut gone: Vec<OwnMessage> = vec![];
-        let memory = |key| lent.get(&key).map(|memory| &**memory);
-        let port = &mut self.ports[at];
-        if port.is_dead {
-            return false;
+        let mut has_changed = false;
+        let mut broken = None;
+        for number in 0..self.ports[at].wires.len() {
+            let memory = |key| lent.get(&key).map(|memory| &**memory);
+            let packet_bytes = self.settings.packet_bytes;
+            match self.ports[at].send_by(number, packet_bytes, memory, |message| gone.push(message)) {
+                Ok(more) => has_changed |= more,
+                Err(what) => broken = Some((number, what)),
+            }
         }
-        let outcome = port.send(self.settings.packet_bytes, memory, |message| gone.push(message));
         for OwnMessage { key, message, .. } in gone {
             match (key, message) {
                 (RunKey::Collective { .. }, Some(message)) => {
@@ -269,13 +292,11 @@ impl Node {
                 _ => {}
             }
         }
-        match outcome {
-            Ok(has_changed) => has_changed,
-            Err(what) => {
-                self.wire_broke(at, &what);
-                true
-            }
+        if let Some((number, what)) = broken {
+            self.wire_broke(at, number, &what);
+            has_changed = true;
         }
+        has_changed
     }
 
     fn end_send(&mut self, id: u64, outcome: Result<NodeId>) {
@@ -289,20 +310,16 @@ impl Node {
     fn receive_from(&mut self, at: usize, lent: &mut Lent<'_, '_>) -> bool {
         let mut has_changed = false;
         for number in 0..self.ports[at].wires.len() {
-            if self.ports[at].is_dead {
-                break;
+            if self.ports[at].wires[number].is_dead {
+                continue;
             }
-            let outcome = self.receive_by(at, number, lent);
-            match outcome {
+            match self.receive_by(at, number, lent) {
                 Ok(more) => has_changed |= more,
                 Err(what) => {
-                    self.wire_broke(at, &what);
+                    self.wire_broke(at, number, &what);
                     has_changed = true;
                 }
             }
-        }
-        if has_changed {
-            self.ports[at].last_heard = Instant::now();
         }
         has_changed
     }
@@ -311,6 +328,7 @@ impl Node {
         if !self.ports[at].wires[number].receive()? {
             return Ok(false);
         }
+        self.ports[at].wires[number].last_heard = Instant::now();
         let buffer = self.ports[at].wires[number].take_buffer();
         let outcome = loop {
             match self.ports[at].wires[number].next_packet(&buffer) {
@@ -332,6 +350,9 @@ impl Node {
         let unknown = || io::Error::new(io::ErrorKind::InvalidData, "it brought what no carrier sends");
         if header.kind != PacketKind::Alive {
             self.last_news = Instant::now();
+        }
+        if header.epoch != self.epoch && !header.kind.is_of_wire() {
+            return Ok(());
         }
         if header.hops > 0 {
             return self.pass(header, packet).ok_or_else(unknown);
@@ -513,6 +534,7 @@ impl Node {
                 let asks = is_unasked && self.note_unasked(to, group, false, sequence, length);
                 let header = PacketHeader {
                     asks,
+                    epoch: self.epoch,
                     item: message.transfer,
                     chunk: message.chunk as u32,
                     plan: plan.hash(),
@@ -641,7 +663,7 @@ impl Node {
             let header = about(PacketKind::Part, run.group, run.number, self.node);
             self.ports[*port].own.push_back(OwnMessage {
                 key: RunKey::Send(id),
-                header: PacketHeader { chunk: run.given as u32, ..header },
+                header: PacketHeader { chunk: run.given as u32, epoch: self.epoch, ..header },
                 hops: hops.clone(),
                 pieces: std::iter::once::<Range<usize>>(start..end).collect(),
                 length: end - start,

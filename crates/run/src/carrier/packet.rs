@@ -61,6 +61,11 @@ impl PacketKind {
         PacketKind::Leaving,
     ];
 
+    /// Whether it is about wires and nodes, whatever the fabric.
+    pub fn is_of_wire(self) -> bool {
+        matches!(self, PacketKind::Alive | PacketKind::LinkFailed | PacketKind::NodeFailed | PacketKind::Leaving)
+    }
+
     /// Whether it may overtake, and be overtaken by, other packets.
     pub fn is_bulk(self) -> bool {
         matches!(self, PacketKind::Data | PacketKind::Part)
@@ -76,6 +81,8 @@ pub struct PacketHeader {
     pub hops: u8,
     /// Whether the sender asks for [`PacketKind::Ready`] or [`PacketKind::Go`].
     pub asks: bool,
+    /// Counts fabrics: after a failure ranks go on with another one.
+    pub epoch: u8,
     /// Bytes of data behind the header.
     pub bytes: u32,
     /// The group of ranks.
@@ -95,12 +102,24 @@ pub struct PacketHeader {
 impl PacketHeader {
     /// A packet without data.
     pub fn new(kind: PacketKind, group: u32, sequence: u32) -> PacketHeader {
-        PacketHeader { kind, hops: 0, asks: false, bytes: 0, group, sequence, item: 0, chunk: 0, offset: 0, plan: 0 }
+        PacketHeader {
+            kind,
+            hops: 0,
+            asks: false,
+            epoch: 0,
+            bytes: 0,
+            group,
+            sequence,
+            item: 0,
+            chunk: 0,
+            offset: 0,
+            plan: 0,
+        }
     }
 
     /// Its bytes, and the links to take, appended to `packet`.
     pub fn write(&self, hops: &[u16], packet: &mut Vec<u8>) {
-        packet.extend_from_slice(&[self.kind as u8, hops.len() as u8, self.asks as u8, 0]);
+        packet.extend_from_slice(&[self.kind as u8, hops.len() as u8, self.asks as u8, self.epoch]);
         let words = [self.bytes, self.group, self.sequence, self.item, self.chunk, self.offset, self.plan];
         words.iter().for_each(|word| packet.extend_from_slice(&word.to_le_bytes()));
         hops.iter().for_each(|hop| packet.extend_from_slice(&hop.to_le_bytes()));
@@ -120,6 +139,7 @@ impl PacketHeader {
             kind,
             hops: bytes[1],
             asks: bytes[2] != 0,
+            epoch: bytes[3],
             bytes: word(4),
             group: word(8),
             sequence: word(12),
@@ -144,7 +164,7 @@ mod tests {
     fn headers_are_read_as_written() {
         for kind in PacketKind::ALL {
             let mut header = PacketHeader::new(kind, 1, 2);
-            header = PacketHeader { asks: true, bytes: 3, item: 4, chunk: 5, offset: 6, plan: 7, ..header };
+            header = PacketHeader { asks: true, epoch: 9, bytes: 3, item: 4, chunk: 5, offset: 6, plan: 7, ..header };
             let mut packet = vec![];
             header.write(&[258, 3], &mut packet);
             header.hops = 2;

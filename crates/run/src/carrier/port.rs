@@ -19,10 +19,6 @@ const MAX_SLICES: usize = 64;
 /// A neighbour, with all wires to it.
 pub(super) struct CarrierPort {
     pub neighbour: NodeId,
-    /// Links that go there.
-    pub out_links: Vec<LinkId>,
-    pub in_links: Vec<LinkId>,
-    pub name: String,
     pub wires: Vec<PortWire>,
     /// Packets that keep their order and go first.
     pub control: VecDeque<Vec<u8>>,
@@ -32,14 +28,18 @@ pub(super) struct CarrierPort {
     pub own: VecDeque<OwnMessage>,
     /// Whose turn it is.
     passes: bool,
-    pub last_sent: Instant,
-    pub last_heard: Instant,
-    pub is_dead: bool,
     pub has_left: bool,
 }
 
 pub(super) struct PortWire {
     pub wire: Box<dyn Wire>,
+    /// The link that goes there; the other end's wire has the one back.
+    pub link: Option<LinkId>,
+    /// The cable, for people.
+    pub name: String,
+    pub last_sent: Instant,
+    pub last_heard: Instant,
+    pub is_dead: bool,
     /// The rest of a packet of which a part is gone, and the first byte of it.
     rest: (Vec<u8>, usize),
     /// What has come of packets that are not yet whole: bytes `begin..end`.
@@ -62,11 +62,22 @@ pub(super) struct OwnMessage {
 }
 
 impl PortWire {
-    pub fn new(wire: Box<dyn Wire>) -> PortWire {
-        PortWire { wire, rest: (vec![], 0), buffer: vec![], begin: 0, end: 0 }
+    pub fn new(wire: Box<dyn Wire>, link: Option<LinkId>, name: String, now: Instant) -> PortWire {
+        PortWire {
+            wire,
+            link,
+            name,
+            last_sent: now,
+            last_heard: now,
+            is_dead: false,
+            rest: (vec![], 0),
+            buffer: vec![],
+            begin: 0,
+            end: 0,
+        }
     }
 
-    fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         self.rest.1 == self.rest.0.len()
     }
 
@@ -83,8 +94,11 @@ impl PortWire {
         Ok(has_changed)
     }
 
-    /// Sends a packet, or keeps what does not fit for later.
-    fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<()> {
+    /// Sends a packet, or keeps what does not fit for later. The last one must be gone.
+    ///
+    /// # Errors
+    /// If the wire is broken.
+    pub fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<()> {
         let mut gone = self.wire.send(slices)?;
         self.rest.0.clear();
         self.rest.1 = 0;
@@ -142,44 +156,39 @@ impl PortWire {
 }
 
 impl CarrierPort {
-    pub fn new(neighbour: NodeId, name: String, now: Instant) -> CarrierPort {
+    pub fn new(neighbour: NodeId) -> CarrierPort {
         CarrierPort {
             neighbour,
-            out_links: vec![],
-            in_links: vec![],
-            name,
             wires: vec![],
             control: VecDeque::new(),
             passing: VecDeque::new(),
             own: VecDeque::new(),
             passes: false,
-            last_sent: now,
-            last_heard: now,
-            is_dead: false,
             has_left: false,
         }
     }
 
-    /// Sends as much as wires take; `memory` gives what was lent to a run, `gone` is told of messages that left. True if anything
+    /// Sends as much as a wire takes; `memory` gives what was lent to a run, `gone` is told of messages that left. True if anything
     /// happened.
     ///
     /// # Errors
-    /// If a wire is broken.
-    pub fn send<'m, 'a: 'm>(
+    /// If the wire is broken.
+    pub fn send_by<'m, 'a: 'm>(
         &mut self,
+        number: usize,
         packet_bytes: usize,
         memory: impl Fn(RunKey) -> Option<&'m LentMemory<'a>>,
         mut gone: impl FnMut(OwnMessage),
     ) -> io::Result<bool> {
         let mut has_changed = false;
-        for number in 0..self.wires.len() {
+        if !self.wires[number].is_dead {
             has_changed |= self.wires[number].flush()?;
             while self.wires[number].is_free() {
                 // Control packets keep their order on the first wire.
                 if number == 0
                     && let Some(packet) = self.control.pop_front()
                 {
-                    self.wires[0].send(&[IoSlice::new(&packet)])?;
+                    self.wires[number].send(&[IoSlice::new(&packet)])?;
                     has_changed = true;
                     continue;
                 }
@@ -233,13 +242,22 @@ impl CarrierPort {
             }
         }
         if has_changed {
-            self.last_sent = Instant::now();
+            self.wires[number].last_sent = Instant::now();
         }
         Ok(has_changed)
     }
 
-    /// Whether anything waits to be sent.
+    /// Whether anything waits to be sent that can be.
     pub fn has_more(&self) -> bool {
-        !self.control.is_empty() || !self.passing.is_empty() || self.wires.iter().any(|wire| !wire.is_free())
+        let waits = !self.control.is_empty() || !self.passing.is_empty();
+        self.wires.iter().any(|wire| !wire.is_dead && (waits || !wire.is_free()))
+    }
+
+    /// Forgets all that is to be sent, and wires that are dead. What of a packet is gone is followed by its rest.
+    pub fn renew(&mut self) {
+        self.control.clear();
+        self.passing.clear();
+        self.own.clear();
+        self.wires.retain(|wire| !wire.is_dead);
     }
 }

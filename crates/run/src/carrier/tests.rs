@@ -244,6 +244,58 @@ fn all_learn_who_has_ended() {
     last.shared.take().node.ports.clear();
     let key = carriers[0].receive(0, Some(1), 0, 4).unwrap();
     let error = drive(&carriers[0], key, &mut [0; 4]).unwrap_err();
-    assert!(error.code == Code::Stalled && error.message.contains("rank 3 has ended (cable 2-3"), "{error}");
+    assert!(error.code == Code::Stalled && error.message.contains("rank 3 has ended: it closed cable 2-3"), "{error}");
     assert_eq!(carriers[1].send(0, 0, 0, &[1]).unwrap_err().code, Code::Stalled);
+}
+
+/// A wire that takes all and gives nothing, once it is cut.
+struct Cut {
+    wire: Box<dyn Wire>,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Wire for Cut {
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.is_cut.load(Ordering::Relaxed) {
+            true => Ok(slices.iter().map(|slice| slice.len()).sum()),
+            false => self.wire.send(slices),
+        }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_cut.load(Ordering::Relaxed) { Ok(0) } else { self.wire.receive(buffer) }
+    }
+
+    fn source(&mut self) -> &mut dyn mio::event::Source {
+        self.wire.source()
+    }
+}
+
+#[test]
+fn a_dead_link_is_named_and_the_rest_goes_on() {
+    let fabric = Fabric::parse("ring:4").unwrap();
+    let mut carriers = carriers(&fabric, 1);
+    let is_cut = Arc::new(AtomicBool::new(false));
+    for (node, neighbour) in [(1, 2), (2, 1)] {
+        let mut turn = carriers[node].shared.take();
+        let port = turn.node.ports.iter_mut().find(|port| port.neighbour == neighbour).unwrap();
+        let wire = std::mem::replace(&mut port.wires[0].wire, Box::new(PairWire(UnixStream::pair().unwrap().0)));
+        port.wires[0].wire = Box::new(Cut { wire, is_cut: is_cut.clone() });
+    }
+    let collective = Collective::new(Kind::AllReduce);
+    assert_eq!(run(&carriers, &fabric, collective, 40_000, "ring", ElementType::Int32, 0..2), 0);
+    is_cut.store(true, Ordering::Relaxed);
+    let since = Instant::now();
+    let carrier = &carriers[0];
+    let key = carrier.receive(0, Some(3), 0, 4).unwrap();
+    let error = drive(carrier, key, &mut [0; 4]).unwrap_err();
+    assert!(
+        error.message.contains("the link over cable 1-2 is dead") && since.elapsed() < Duration::from_secs(2),
+        "{error}"
+    );
+    let failed: Vec<_> = carriers.iter().map(|carrier| carrier.failures()).collect();
+    assert!(failed.iter().all(|failures| failures.iter().all(|failure| failure.node.is_none())));
+    let rest = Fabric::parse("ring:4,drop=1-2").unwrap();
+    carriers.iter_mut().for_each(|carrier| carrier.renew(rest.clone(), 1).unwrap());
+    assert_eq!(run(&carriers, &rest, collective, 40_000, "optimal", ElementType::Int32, 0..2), 0);
 }

@@ -61,7 +61,7 @@ def _serve(part: Part, number: int, line: Line) -> None:
     line.say("joined")
     (probe_s,) = line.hear("probe")
     line.say("probed", [rate for _, rate in joiner.rates([cable.number for cable in own], probe_s)])
-    carrier = Carrier(joiner.wires(wires), fabric, number, packet_bytes=network.PACKET_BYTES)
+    carrier = Carrier(joiner.wires(wires), fabric, number, packet_bytes=network.PACKET_BYTES, spin_us=0.0)
     rank = part.task["ranks"][number]
     for schedule, patience_s in iter(lambda: line.hear("run"), [None, None]):
         _run(carrier, fabric, schedules[schedule], rank if rank >= 0 else None, line, patience_s)
