@@ -128,7 +128,7 @@ def _answered(choice: Choice, hosts: list[Host], meeting: Meeting, joiner: Any) 
     tried = []
     for number, pair in enumerate(choice.tries):
         low, high = (
-            End(hosts[host].ranks[0], hosts[host].name, interface, address)
+            End(hosts[host].ranks[0], hosts[host].name, interface, address, pair.is_try)
             for host, interface, address in zip(pair.hosts, pair.interfaces, pair.addresses, strict=True)
         )
         tried.append(Cable(number, low, high))
