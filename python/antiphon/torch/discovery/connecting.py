@@ -90,7 +90,7 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
     failed = join(joiner, meeting, wanted, JOIN_S, "cables", settings.streams)
     joined = [cable for cable in wanted if cable.number not in failed]
     names = node_names(hosts, meeting.size)
-    check_connected(names, hosts, wanted, failed, joined)
+    check_connected(names, hosts, wanted, failed, joined, len(choice.tries))
     measured: dict[int, Measured] = {}
     if given is None:
         measured = probe(joiner, meeting, joined)

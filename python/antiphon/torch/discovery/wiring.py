@@ -63,6 +63,7 @@ def check_connected(
     cables: Sequence[Cable],
     failed: Mapping[int, str],
     joined: Sequence[Cable],
+    tries: int = 0,
 ) -> None:
     """Refuses ranks that cables do not join, directly or over others.
 
@@ -72,6 +73,7 @@ def check_connected(
         cables: that were tried.
         failed: those that did not come about, with the reason.
         joined: the others.
+        tries: pairs of ports that might have been cables and were tried.
 
     Raises:
         AntiphonError: ``stalled``, with both parts and what was tried.
@@ -89,6 +91,8 @@ def check_connected(
     if not tried:
         ports = [_ports(host) for host in hosts if len(hosts) <= SHOWN or set(host.ranks) & {0, rest[0]}]
         tried = [f"no interface of one part shares a subnet with one of the other: {'; '.join(ports)}"]
+    if tries:
+        tried.append(f"{tries} pairs of ports were tried whose addresses do not tell whether a cable joins them")
     what = f"no cable joins {_listed(names, part)} to {_listed(names, other)}; tried: {_few(tried)}"
     how = "check cables and addresses (ip address), or let ANTIPHON_MANAGEMENT=1 use the management network"
     raise AntiphonError(f"{what}; {how}", "stalled")
