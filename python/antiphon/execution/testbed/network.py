@@ -3,6 +3,7 @@ and the commands that make them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from antiphon._core import Fabric
@@ -58,13 +59,14 @@ def cables(fabric: Fabric) -> list[Cable]:
     return [Cable(number, pair, tuple(links)) for number, (pair, links) in enumerate(of_pair.items())]
 
 
-def making(cables: list[Cable], pids: dict[int, int]) -> str:
-    """Commands for ``ip -batch`` that make all cables and put their ends where the nodes' processes are."""
+def making(cables: list[Cable], namespaces: Mapping[int, int | str]) -> str:
+    """Commands for ``ip -batch`` that make all cables and put their ends into the nodes' namespaces, each by its name
+    or by a process in it."""
     lines = []
     for cable in cables:
         first, second = cable.ends
         lines.append(f"link add name {cable.device(first)} type veth peer name {cable.device(second)}")
-        lines += [f"link set {cable.device(node)} netns {pids[node]}" for node in cable.ends]
+        lines += [f"link set {cable.device(node)} netns {namespaces[node]}" for node in cable.ends]
     return "\n".join(lines) + "\n"
 
 
@@ -81,7 +83,11 @@ def addressing(cables: list[Cable], node: int) -> str:
 
 def shaping(cables: list[Cable], node: int, bits_per_s: int) -> str:
     """Commands for ``tc -batch`` that limit what leaves a node."""
-    burst = max(LEAST_BURST_BYTES, int(bits_per_s / 8 * BURST_S))
-    shaper = f"tbf rate {bits_per_s}bit burst {burst} limit {QUEUE_BYTES}"
     devices = [cable.device(node) for cable in cables if node in cable.ends]
-    return "".join(f"qdisc add dev {device} root {shaper}\n" for device in devices)
+    return "".join(f"qdisc add dev {device} root {shaper(bits_per_s)}\n" for device in devices)
+
+
+def shaper(bits_per_s: int) -> str:
+    """What limits a device to a rate, for ``tc``."""
+    burst = max(LEAST_BURST_BYTES, int(bits_per_s / 8 * BURST_S))
+    return f"tbf rate {bits_per_s}bit burst {burst} limit {QUEUE_BYTES}"
