@@ -37,7 +37,7 @@ impl Joiner {
     }
 }
 
-/// An address without a port: `10.0.0.1`, or `fe80::1%eth0` with the interface.
+/// An address without a port: `10.0.0.1`, or `fe80::1%eth0` or `fe80::1%3` with the interface.
 fn address(text: &str) -> Result<(IpAddr, u32), Error> {
     let (address, interface) = text.split_once('%').unwrap_or((text, ""));
     let unknown =
@@ -89,11 +89,15 @@ impl Joiner {
         Ok(Joiner { node, joiner: Mutex::new(wires::Joiner::new(node, secret)) })
     }
 
-    /// Listens at an address of this host (`10.0.0.1`, `fe80::1%eth0`) and nowhere else. Returns the port.
+    /// Listens at an address of this host (`10.0.0.1`, `fe80::1%eth0`) and nowhere else; with an interface (`169.254.1.1%3`)
+    /// only to what comes over it. Returns the port.
     ///
     /// Raises AntiphonError: `bad-spec`; `stalled` if the system refuses.
     fn listen(&self, address: Text<'_>) -> PyResult<u16> {
-        with_port(address.0, 0).and_then(|at| self.get().listen(at)).map_err(raise)
+        let (at, interface) = self::address(address.0).map_err(raise)?;
+        with_port(address.0, 0)
+            .and_then(|full| self.get().listen(full, if at.is_ipv4() { interface } else { 0 }))
+            .map_err(raise)
     }
 
     /// Listens within this host, at the path of a Unix-domain socket.

@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU32;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -27,6 +28,8 @@ const STRANGER: Duration = Duration::from_secs(1);
 const MAX_STRANGERS: usize = 64;
 /// Time between two attempts to join, or to accept.
 const RETRY: Duration = Duration::from_millis(10);
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 /// Longest name of a shared file.
 const MAX_PATH: usize = 200;
 
@@ -50,7 +53,7 @@ pub enum Remote {
     Tcp {
         /// Of this end.
         from: IpAddr,
-        /// Number of the interface of `from`, for addresses of links.
+        /// Number of the interface of `from`, for addresses of links; 0: by the routes of the system.
         scope: u32,
         /// Of the other end.
         to: SocketAddr,
@@ -214,13 +217,18 @@ impl Joiner {
         Joiner { node, secret, listeners: vec![], joined: BTreeMap::new() }
     }
 
-    /// Listens at an address of this host, and nowhere else; the port.
+    /// Listens at an address of this host, and nowhere else; the port. With the number of an interface (for IPv6 that of the
+    /// address) only what comes over it is heard.
     ///
     /// # Errors
     /// [`Code::Stalled`] if the system refuses.
-    pub fn listen(&mut self, at: SocketAddr) -> Result<u16> {
+    pub fn listen(&mut self, at: SocketAddr, interface: u32) -> Result<u16> {
         let listen = || {
-            let listener = TcpListener::bind(at)?;
+            let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+            keep_to(&socket, at, interface)?;
+            socket.bind(&SockAddr::from(at))?;
+            socket.listen(BACKLOG)?;
+            let listener = TcpListener::from(socket);
             listener.set_nonblocking(true)?;
             let port = listener.local_addr()?.port();
             Ok((listener, port))
@@ -364,9 +372,19 @@ fn join_one(
     }
 }
 
+/// Ties a socket to an interface. Where all ports have 169.254.0.0/16, routes say nothing of the cable, and a host answers for
+/// all its addresses on each; the zone of IPv6 says it.
+fn keep_to(socket: &Socket, address: SocketAddr, interface: u32) -> io::Result<()> {
+    match address {
+        SocketAddr::V4(_) if interface != 0 => socket.bind_device_by_index_v4(NonZeroU32::new(interface)),
+        _ => Ok(()),
+    }
+}
+
 /// A TCP connection from an address of this host.
 fn connect(from: IpAddr, scope: u32, to: SocketAddr, until: Instant) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    keep_to(&socket, to, scope)?;
     let mut from = SocketAddr::from((from, 0));
     if let SocketAddr::V6(from) = &mut from {
         from.set_scope_id(scope);
@@ -427,7 +445,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("1");
         let (mut low, mut high) = (Joiner::new(0, [5; 32]), Joiner::new(1, [5; 32]));
-        let to = SocketAddr::from((HOME, high.listen(SocketAddr::from((HOME, 0))).unwrap()));
+        let to = SocketAddr::from((HOME, high.listen(SocketAddr::from((HOME, 0)), 0).unwrap()));
         high.listen_local(&path).unwrap();
         let tcp = Remote::Tcp { from: HOME, scope: 0, to };
         let patience = Duration::from_secs(5);
@@ -453,7 +471,7 @@ mod tests {
     #[test]
     fn strangers_change_nothing() {
         let (mut low, mut high) = (Joiner::new(0, [5; 32]), Joiner::new(1, [5; 32]));
-        let to = SocketAddr::from((HOME, high.listen(SocketAddr::from((HOME, 0))).unwrap()));
+        let to = SocketAddr::from((HOME, high.listen(SocketAddr::from((HOME, 0)), 0).unwrap()));
         let tcp = |from| Remote::Tcp { from, scope: 0, to };
         let mut recorded = vec![0; HELLO_BYTES];
         recorded[..16].copy_from_slice(&MAGIC);
@@ -504,10 +522,10 @@ mod tests {
         let failed = alone.join(&[cable(1, 1, 1, Some(nobody)), cable(2, 1, 1, None)], Duration::from_millis(60));
         assert_eq!((failed.len(), failed[1].clone()), (2, (2, "nobody joined it".into())));
         assert!(failed[0].1.contains("refused"), "{failed:?}");
-        let taken = SocketAddr::from((HOME, Joiner::new(0, [0; 32]).listen(SocketAddr::from((HOME, 0))).unwrap()));
+        let taken = SocketAddr::from((HOME, Joiner::new(0, [0; 32]).listen(SocketAddr::from((HOME, 0)), 0).unwrap()));
         let mut first = Joiner::new(0, [0; 32]);
-        let port = first.listen(SocketAddr::from((HOME, 0))).unwrap();
-        let error = first.listen(SocketAddr::from((HOME, port))).unwrap_err();
+        let port = first.listen(SocketAddr::from((HOME, 0)), 0).unwrap();
+        let error = first.listen(SocketAddr::from((HOME, port)), 0).unwrap_err();
         assert!(error.message.starts_with("listening at 127.0.0.1: "), "{error} {taken}");
     }
 }
