@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from antiphon._core import Fabric, Schedule, System, algorithms, build, simulate
@@ -23,10 +24,12 @@ QUICK = {
     "all-to-all": ("exchange", "direct"),
 }
 """Algorithms that are built in a few milliseconds, those first that are taken where two are equally fast."""
-COMPARED_BYTES = 4 << 20
+COMPARED_BYTES = 1 << 20
 """Quick choices compare times of no more bytes: larger buffers take the same algorithm, and longer to simulate."""
 QUICK_RANKS = 32
 """Groups of more ranks take their quick plan without simulating."""
+SMALL_BYTES = 64 << 10
+"""Such groups double recursively up to this size."""
 TUNED = ("chunk", "piece")
 """Options that are sizes worth trying."""
 HOPELESS = 1.5
@@ -96,16 +99,20 @@ def quick_spec(fabric: Fabric, key: Key, system: System) -> str:
     if names is None:
         raise AntiphonError(f"no collective '{collective}' is planned; known: {', '.join(QUICK)}", "unknown-name")
     if fabric.ranks > QUICK_RANKS:
-        small = bytes <= 64 << 10
-        return (
-            doubling.NAME
-            if collective == "all-reduce" and small
-            else "direct"
-            if collective == "all-to-all"
-            else "multitree"
-        )
+        small = collective == "all-reduce" and bytes <= SMALL_BYTES
+        for name in (doubling.NAME,) * small + names[collective == "all-reduce" :]:
+            with suppress(AntiphonError):
+                schedule_of(fabric, name, (collective, SMALL_BYTES, root), system)
+                return name
     compared = (collective, min(bytes, COMPARED_BYTES), root)
-    found = [built for name in names if (built := timed(fabric, name, compared, system)) is not None]
+    found: list[Built] = []
+    for name in names:
+        # Where trees or rings can sum, sending all to all is no faster, and takes longest to simulate.
+        if name == "direct" and collective == "all-reduce" and len(found) > 1:
+            continue
+        built = timed(fabric, name, compared, system)
+        if built is not None:
+            found.append(built)
     if not found:
         raise AntiphonError(f"no algorithm could do {collective} of {bytes} B on {fabric.name}", "not-applicable")
     return min(found, key=lambda built: built.time_ns).spec
