@@ -15,6 +15,9 @@ import pytest
 from pytorch.planning import FABRICS, SlowStore, StandIn
 
 from antiphon import Fabric
+
+pytest.importorskip("torch", reason="torch is too large for the development environment")
+
 from antiphon.torch.plans import GroupPlans, Planner, group, planner
 from antiphon.torch.plans.building import search
 

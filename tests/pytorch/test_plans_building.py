@@ -10,6 +10,9 @@ from pytorch.planning import FABRICS, ring, wired
 
 import antiphon
 from antiphon.errors import AntiphonError
+
+pytest.importorskip("torch", reason="torch is too large for the development environment")
+
 from antiphon.torch.plans.building import QUICK, quick_spec, schedule_of, search
 from antiphon.torch.plans.doubling import recursive_doubling
 from antiphon.torch.plans.system import bound_s, carrier_system, predicted_s

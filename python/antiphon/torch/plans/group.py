@@ -60,7 +60,6 @@ class GroupPlans:
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._choices: OrderedDict[Key, str] = OrderedDict()
         self._lock = threading.Lock()
-        self._agreeing = False
 
     def plan(self, collective: str, bytes: int, root: int = 0) -> Any:
         """The plan of the next call of a collective, the same on all ranks that call the same.
@@ -87,8 +86,8 @@ class GroupPlans:
         if entry.calls == (SEARCHED_LATER if entry.near else 1):
             self._planner.look(self, key)
         due = entry.calls in EARLY or entry.calls % LATER == 0
-        # An agreement may itself plan, and must not agree on that.
-        if due and not self._agreeing and self.agree is not None and not (entry.adopted and entry.adopted.final):
+        # An agreement may itself plan the same key: that is the call after, which is not due.
+        if due and self.agree is not None and not (entry.adopted and entry.adopted.final):
             self._settle(key, entry, self.agree)
         return entry.plan
 
@@ -114,11 +113,7 @@ class GroupPlans:
         # Later arrivals wait for the next agreement.
         arrived = entry.arrived
         hash, mark = (0, 0) if arrived is None else (int(arrived[2].hash), 2 * arrived[0] + arrived[1].final)
-        self._agreeing = True
-        try:
-            least = agree([hash, -hash, mark, -mark])
-        finally:
-            self._agreeing = False
+        least = agree([hash, -hash, mark, -mark])
         if arrived is not None and least == [hash, -hash, mark, -mark]:
             entry.plan, entry.adopted = arrived[2], arrived[1]
         elif arrived is None and entry.calls >= SEARCHED_LATER:
