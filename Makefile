@@ -19,12 +19,15 @@ CARGO_TEST := cargo test --workspace --locked
 # Files in order: by their numbers of tests, those of few and long ones would come last.
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
+# Their processes are many already, and some measure time: one after the other.
+WITH_TORCH := .venv-torch/bin/python -m pytest tests/pytorch
+
 RUST_SOURCES := $(shell find crates -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock $(wildcard data/workloads/*.csv)
 ifeq ($(and $(wildcard python/antiphon/_core*.so),$(wildcard python/antiphon/_core.pyi)),)
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo compiled test test-all fuzz mutants bench tables oracle lint lint-rust lint-python docs build sdist wheel lock clean browser tools missing-extension
+.PHONY: help demo compiled test test-all fuzz mutants bench tables oracle torch lint lint-rust lint-python docs build sdist wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,16 +36,19 @@ demo: build ## compare every AllReduce on an 8x8 mesh; table here, report in out
 	@mkdir -p out
 	$(BIN)/antiphon compare mesh:8x8 --bytes 64MiB --system tto --report out/demo.html
 
-test: compiled lint sdist ## lint, Rust tests, Python tests that reach 95 % of the package (what .ci/run does)
+# Both count lines into one file; the second says whether they are enough.
+test: compiled lint sdist torch ## lint, Rust tests, Python tests that reach 95 % of the package (what .ci/run does)
 	$(CARGO_TEST)
-	$(BIN)/python -m pytest $(IN_PARALLEL) --cov --cov-report=
+	$(BIN)/python -m pytest $(IN_PARALLEL) --cov --cov-report= --cov-fail-under=0
+	$(WITH_TORCH) --cov --cov-append --cov-report=
 
-test-all: compiled lint sdist ## test, with the longer sweeps
+test-all: compiled lint sdist torch ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --tests -- --ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite -- algorithms::random rails::any_orders
 	PROPTEST_CASES=2560 cargo test -p antiphon-plan -p antiphon-sim --locked --lib -- configure:: tests::
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
+	$(WITH_TORCH) -m "slow or not slow" -o faulthandler_timeout=3600
 
 FUZZ_SECONDS ?= 3600
 
@@ -94,6 +100,11 @@ docs: build .venv/requirements-dev.stamp ## build the Rust documentation; run ev
 
 build: .venv/extension.stamp ## .venv with the extension in it
 
+# What was built and installed in .venv, in an environment that has PyTorch.
+torch: build .venv-torch/requirements.stamp
+	@cp -R .venv/lib/python3.*/site-packages/antiphon*.dist-info .venv/lib/python3.*/site-packages/antiphon*.pth \
+	    .venv-torch/lib/python3.*/site-packages/
+
 sdist: .venv/requirements-dev.stamp ## build a wheel from the source distribution alone, and use it
 	scripts/check-sdist
 
@@ -104,14 +115,15 @@ LOCK := $(UV) pip compile --universal --python-version 3.10 --generate-hashes --
     --custom-compile-command "make lock" --quiet
 
 # Extras are kept: without them pip before 23.3 looks for another version of what is pinned.
-lock: ## remake requirements.txt and requirements-dev.txt from their .in and pyproject.toml (needs uv)
+lock: ## remake requirements*.txt from their .in and pyproject.toml (needs uv)
 	@command -v $(UV) >/dev/null 2>&1 || { echo "make lock needs uv: 'pip install uv', or UV=/path/to/uv"; exit 1; }
 	$(LOCK) pyproject.toml requirements.in --output-file requirements.txt
 	$(LOCK) pyproject.toml requirements.in requirements-dev.in --extra all --constraint requirements.txt --output-file requirements-dev.txt
+	$(LOCK) pyproject.toml requirements-torch.in --extra torch --constraint requirements-dev.txt --output-file requirements-torch.txt
 
 clean: ## remove everything the other targets made
 	cargo clean
-	rm -rf .venv .venv-scalesim out dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-scalesim .venv-torch out dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f python/antiphon/_core*.so python/antiphon/_core.pyi
 	find $(wildcard python tests benches scripts examples) -name __pycache__ -prune -exec rm -rf {} +
 
@@ -124,7 +136,8 @@ clean: ## remove everything the other targets made
 	@touch $@
 
 # What is imported is compiled then; most of it never is.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r
+PIP_INSTALL := $(BIN)/python $(INSTALL)
 
 .venv/requirements.stamp: requirements.txt .venv/python.stamp
 	$(PIP_INSTALL) requirements.txt
@@ -132,6 +145,12 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 
 .venv/requirements-dev.stamp: requirements-dev.txt .venv/requirements.stamp
 	$(PIP_INSTALL) requirements-dev.txt
+	@touch $@
+
+.venv-torch/requirements.stamp: requirements-torch.txt .venv/python.stamp
+	@rm -rf .venv-torch
+	$(BIN)/python -m venv .venv-torch
+	.venv-torch/bin/python $(INSTALL) requirements-torch.txt
 	@touch $@
 
 # Cargo compiles while pip, which uses one core, fills .venv.
@@ -142,7 +161,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 
 # The same with the Rust tests, what tests need, and a browser.
 compiled: tools .venv/python.stamp
-	@$(CARGO_TEST) --no-run & compiling=$$!; $(MAKE) --no-print-directory .venv/requirements-dev.stamp browser && wait $$compiling
+	@$(CARGO_TEST) --no-run & compiling=$$!; $(MAKE) --no-print-directory .venv/requirements-dev.stamp browser .venv-torch/requirements.stamp && wait $$compiling
 	@$(MAKE) --no-print-directory build
 
 missing-extension:

@@ -182,7 +182,11 @@ def _task(schedule: Schedule) -> str:
 
 
 def _host_command() -> list[str]:
-    """The command that starts the host in a namespace of its own.
+    return [*own_network(), sys.executable, "-m", "antiphon.execution.testbed.host"]
+
+
+def own_network() -> list[str]:
+    """What starts a command in a network of its own, where it may make cables.
 
     Raises:
         AntiphonError: ``not-applicable`` where that cannot be, with the reason.
@@ -201,7 +205,7 @@ def _host_command() -> list[str]:
         why = tried.stderr.strip().splitlines()[-1:] or ["unshare failed"]
         what = "network namespaces, veth and the shaper tbf, as root or with user namespaces"
         raise AntiphonError(f"an emulated fabric needs {what}: {why[0][:200]}", "not-applicable")
-    return [*command, sys.executable, "-m", "antiphon.execution.testbed.host"]
+    return command
 
 
 def _results(

@@ -3,20 +3,20 @@ and the commands that make them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
 
 MTU_BYTES = 9000
-PACKET_BYTES = 8932
+PACKET_BYTES = 8912
 """Data of a packet: with its header it fills a frame (the system ``testbed``)."""
 BURST_S, LEAST_BURST_BYTES = 2.5e-3, 80_000
 """What a shaper lets pass at once after a pause: so long at its rate, but more than the kernel hands over at once (64
 KiB). With less it would have to wake up in time more exactly than it can; with more, predictions without it would be
 too slow."""
 QUEUE_BYTES = 1 << 20
-FIRST_PORT = 20_000
 MOST_NODES, MOST_CABLES = 64, 256
 
 
@@ -59,13 +59,14 @@ def cables(fabric: Fabric) -> list[Cable]:
     return [Cable(number, pair, tuple(links)) for number, (pair, links) in enumerate(of_pair.items())]
 
 
-def making(cables: list[Cable], pids: dict[int, int]) -> str:
-    """Commands for ``ip -batch`` that make all cables and put their ends where the nodes' processes are."""
+def making(cables: list[Cable], namespaces: Mapping[int, int | str]) -> str:
+    """Commands for ``ip -batch`` that make all cables and put their ends into the nodes' namespaces, each by its name
+    or by a process in it."""
     lines = []
     for cable in cables:
         first, second = cable.ends
         lines.append(f"link add name {cable.device(first)} type veth peer name {cable.device(second)}")
-        lines += [f"link set {cable.device(node)} netns {pids[node]}" for node in cable.ends]
+        lines += [f"link set {cable.device(node)} netns {namespaces[node]}" for node in cable.ends]
     return "\n".join(lines) + "\n"
 
 
@@ -82,21 +83,11 @@ def addressing(cables: list[Cable], node: int) -> str:
 
 def shaping(cables: list[Cable], node: int, bits_per_s: int) -> str:
     """Commands for ``tc -batch`` that limit what leaves a node."""
-    burst = max(LEAST_BURST_BYTES, int(bits_per_s / 8 * BURST_S))
-    shaper = f"tbf rate {bits_per_s}bit burst {burst} limit {QUEUE_BYTES}"
     devices = [cable.device(node) for cable in cables if node in cable.ends]
-    return "".join(f"qdisc add dev {device} root {shaper}\n" for device in devices)
+    return "".join(f"qdisc add dev {device} root {shaper(bits_per_s)}\n" for device in devices)
 
 
-def addresses(fabric: Fabric, cables: list[Cable], node: int) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Of a node's links that come in and that go out: the number, and address and port of the end that listens."""
-    starts, ends = fabric.links["from"].tolist(), fabric.links["to"].tolist()
-    ins, outs = [], []
-    for cable in cables:
-        for link in cable.links:
-            where = (link, f"{cable.address(ends[link])}:{FIRST_PORT + link}")
-            if ends[link] == node:
-                ins.append(where)
-            if starts[link] == node:
-                outs.append(where)
-    return ins, outs
+def shaper(bits_per_s: int) -> str:
+    """What limits a device to a rate, for ``tc``."""
+    burst = max(LEAST_BURST_BYTES, int(bits_per_s / 8 * BURST_S))
+    return f"tbf rate {bits_per_s}bit burst {burst} limit {QUEUE_BYTES}"

@@ -1,0 +1,106 @@
+"""Connections that nobody asked for: ``hostile.py COUNT SEED ADDRESS...``, at a host of the lab.
+
+Waits for listeners on the addresses, which it finds among the sockets of all processes in the lab, and connects to them
+until there were enough. Prints how long each connection lasted, and what it did.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+
+WAIT_S, PATIENCE_S = 30.0, 5.0
+LISTENS = "0A"
+HANG_UP = struct.pack("ii", 1, 0)
+
+
+def listeners(addresses: list[str]) -> set[tuple[str, int]]:
+    """Addresses and ports at which some process in the lab listens; ``0.0.0.0`` as it is."""
+    found = set()
+    seen = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            network = (folder / "ns" / "net").readlink()
+            if network in seen:
+                continue
+            seen.add(network)
+            lines = (folder / "net" / "tcp").read_text("ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            local, state = line.split()[1], line.split()[3]
+            address, port = local.split(":")
+            name = socket.inet_ntoa(bytes.fromhex(address)[::-1])
+            if state == LISTENS and name in addresses:
+                found.add((name, int(port, 16)))
+    return found
+
+
+def visit(kind: int, to: tuple[str, int], chance: random.Random) -> dict[str, object]:
+    """One connection, until the other end closes it or patience ends."""
+    names = ["silent", "noise", "huge-length", "zeros", "http", "hang-up", "slow", "gone"]
+    name = names[kind % len(names)]
+    start = time.monotonic()
+    closed = True
+    try:
+        with socket.create_connection(to, timeout=PATIENCE_S) as at:
+            if name == "gone":
+                return {"kind": name, "closed": True, "seconds": 0.0}
+            if name == "hang-up":
+                at.sendall(b"x")
+                at.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, HANG_UP)
+                return {"kind": name, "closed": True, "seconds": 0.0}
+            texts = {
+                "noise": chance.randbytes(1 << 16),
+                "huge-length": b"\xff" * 64,
+                "zeros": bytes(1 << 16),
+                "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            }
+            at.sendall(texts.get(name, b""))
+            at.settimeout(0.05)
+            while True:
+                if time.monotonic() - start > PATIENCE_S:
+                    closed = False
+                    break
+                try:
+                    if name == "slow":
+                        at.sendall(b"\x01")
+                    if not at.recv(1 << 16):
+                        break
+                except TimeoutError:
+                    continue
+    except OSError:
+        pass  # it was closed while we wrote
+    return {"kind": name, "closed": closed, "seconds": time.monotonic() - start}
+
+
+def main(count: int, seed: int, addresses: list[str]) -> None:
+    """Visits listeners from the moment at which there are any."""
+    chance = random.Random(seed)
+    print("ready", flush=True)
+    until = time.monotonic() + WAIT_S
+    while not (there := sorted(listeners(addresses))):
+        if time.monotonic() > until:
+            print(json.dumps({"listeners": [], "visits": []}))
+            return
+        time.sleep(0.002)
+    found: list[dict[str, object]] = []
+    visits = []
+    for kind in range(count):
+        to = chance.choice(there)
+        visits.append(threading.Thread(target=lambda kind=kind, to=to: found.append(visit(kind, to, chance))))
+        visits[-1].start()
+        time.sleep(chance.uniform(0, 0.02))
+    for each in visits:
+        each.join()
+    print(json.dumps({"listeners": there, "visits": found}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,149 @@
+"""What comes between ranks: cut cables, killed ranks, connections that nobody asked for."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytorch import wiring
+from pytorch.lab import BACKEND, Ended, Lab
+
+from antiphon.errors import NotApplicable
+from antiphon.execution.testbed.emulation import own_network
+
+pytest.importorskip("torch", reason="torch is too large for the development environment")
+
+HERE = Path(__file__).parent
+TRAINING, HOSTILE = str(HERE / "training.py"), str(HERE / "hostile.py")
+STEPS = 60
+NAMED_S, ENDED_S = 2.0, 5.0
+"""By then a dead link is named, and all ranks have ended."""
+VISITS, LASTS_S = 20, 1.5
+TOLERANCE = 1e-6
+LONG = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 50)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _able() -> None:
+    try:
+        own_network()
+    except NotApplicable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """Losses of the same training to which nothing happens."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with Lab(wiring.ring(4)) as lab:
+        job = lab.start(script(folder), folder)
+        assert [each.status for each in job.wait()] == [0] * 4, job.text(0)
+    return losses(folder)
+
+
+def script(folder: Path) -> list[str]:
+    return [TRAINING, BACKEND, str(folder / "out.json"), str(STEPS), "ddp"]
+
+
+def losses(folder: Path) -> list[float]:
+    return list(json.loads((folder / "out.json").read_text("utf-8"))["ddp"])
+
+
+def failures(ended: list[Ended]) -> Iterator[tuple[int, float, str]]:
+    """The ranks that said why they ended, when, and what they said."""
+    for each in ended:
+        for rank, at, why in re.findall(r"^.*?rank (\d+) failed at ([\d.]+): (.*)$", each.text, re.MULTILINE):
+            yield int(rank), float(at), why
+
+
+def names(lab: Lab, cable: int) -> list[str]:
+    """By which a message may name a cable."""
+    return [lab.address(cable, host) for host in lab.cables[cable].ends]
+
+
+@pytest.mark.parametrize("seed", [0, *LONG])
+def test_a_cut_cable_ends_all_ranks_and_is_named(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    with Lab(wiring.ring(4)) as lab:
+        cable, silently = chance.randrange(4), bool(chance.randrange(2))
+        job = lab.start(script(tmp_path), tmp_path, limit_s=90)
+        job.wait_for(f"step {chance.choice((0, 10, 20))}")
+        time.sleep(chance.random())
+        cut = time.time()
+        (lab.drop if silently else lab.cut)(cable)
+        found = list(failures(job.wait()))
+        assert sorted(rank for rank, _, _ in found) == [0, 1, 2, 3], found
+        assert max(at for _, at, _ in found) - cut < ENDED_S
+        for _, _, why in found:
+            assert any(name in why for name in names(lab, cable)), why
+
+
+@pytest.mark.parametrize("seed", [0, *LONG])
+def test_training_goes_on_without_a_cable(seed: int, undisturbed: list[float], tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    with Lab(wiring.ring(4)) as lab:
+        cable, silently = chance.randrange(4), bool(chance.randrange(2))
+        job = lab.start(script(tmp_path), tmp_path, environment={"ANTIPHON_RESILIENT": "1"}, limit_s=90)
+        job.wait_for(f"step {chance.choice((0, 10, 20))}")
+        time.sleep(chance.random())
+        (lab.drop if silently else lab.cut)(cable)
+        ended = job.wait()
+        assert [each.status for each in ended] == [0] * 4, "\n".join(each.text for each in ended)
+        assert losses(tmp_path) == pytest.approx(undisturbed, rel=0, abs=TOLERANCE)
+        said = "".join(each.text for each in ended)
+        assert any(name in said for name in names(lab, cable)), said
+
+
+def test_a_killed_rank_ends_all_others_with_its_name(tmp_path: Path) -> None:
+    with Lab(wiring.ring(4)) as lab:
+        job = lab.start(script(tmp_path), tmp_path, hosts=[3, 1, 0, 2], limit_s=90)
+        job.wait_for("step 10")
+        killed = time.time()
+        job.kill(2)
+        found = list(failures(job.wait()))
+        assert sorted(rank for rank, _, _ in found) == [0, 1, 3], found
+        assert max(at for _, at, _ in found) - killed < ENDED_S
+        for _, _, why in found:
+            assert "rank 2" in why
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
+def test_connections_that_nobody_asked_for_change_nothing(seed: int, undisturbed: list[float], tmp_path: Path) -> None:
+    with Lab(wiring.ring(4)) as lab:
+        near = [lab.address(cable.number, next(host for host in cable.ends if host)) for cable in lab.cables[::3]]
+        command = [*lab.at(0), sys.executable, HOSTILE, str(VISITS), str(seed), *near]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as visitor:
+            assert visitor.stdout is not None
+            assert visitor.stdout.readline() == "ready\n"
+            job = lab.start(script(tmp_path), tmp_path, limit_s=90)
+            said = json.loads(visitor.communicate(timeout=80)[0])
+        assert [each.status for each in job.wait()] == [0] * 4, job.text(0)
+        assert losses(tmp_path) == undisturbed
+        assert len(said["visits"]) == VISITS, said
+        for each in said["visits"]:
+            assert each["closed"], each
+            assert each["seconds"] < LASTS_S, each
+
+
+def test_nothing_listens_but_at_addresses_of_links(tmp_path: Path) -> None:
+    with Lab(wiring.ring(3)) as lab:
+        watch = (
+            "import sys; sys.argv[1:] = []; sys.path.insert(0, {!r}); import hostile; print(*hostile.listeners({!r}))"
+        )
+        wide = ["0.0.0.0", *(lab.management(host) for host in range(3))]
+        job = lab.start(script(tmp_path), tmp_path, limit_s=90)
+        job.wait_for("joined")
+        found = set()
+        while not job.ended:
+            text = lab.call(0, watch.format(str(HERE), wide))
+            found |= {int(port) for port in re.findall(r"(\d+)\)", text)}
+            time.sleep(0.2)
+        assert found <= {29_500}, "beside the store of torchrun"
+        job.wait()
