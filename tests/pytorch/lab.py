@@ -343,7 +343,9 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether no node is left."""
+        """Whether no node is left; when the time is over, none is."""
+        if time.monotonic() > self._until:
+            self.close()
         return all(process.poll() is not None for process, _, _ in self._nodes)
 
     def text(self, node: int) -> str:
