@@ -172,9 +172,10 @@ def declared_class(found: re.Match[str]) -> str:
     """A class with its members."""
     own = found["name"]
     block = re.search(rf"^#\[pymethods\]\nimpl {own} \{{\n(.*?)^\}}", ALL, re.M | re.S)
+    methods = block[1] if block else ""
     members = [attribute(each, own) for each in re.finditer(DOCS + FIELD, found["fields"], re.M)]
-    members += [function(each, own) for each in re.finditer(DOCS + ATTRIBUTES + FUNCTION, block[1], re.M | re.S)]
-    for getters in re.findall(r"^    getters! \{\n(.*?)^    \}", block[1], re.M | re.S):
+    members += [function(each, own) for each in re.finditer(DOCS + ATTRIBUTES + FUNCTION, methods, re.M | re.S)]
+    for getters in re.findall(r"^    getters! \{\n(.*?)^    \}", methods, re.M | re.S):
         members += [attribute(each, own) for each in re.finditer(DOCS + GETTER, getters, re.M)]
     members += [attribute(each, own) for each in DECLARED if own == "System"]
     for name in ("__eq__", "__ne__") if "eq" in found["options"] else ():

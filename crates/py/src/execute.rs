@@ -3,18 +3,14 @@
 use crate::prelude::*;
 use antiphon_model::schedule::{self, Action, Program};
 use antiphon_proof::verify_alone;
-use antiphon_run::{
-    self as core, AtNode, ElementType, News, NodeOrder, NodeOrders, RankMessage, RankProgress, Threads,
-};
+use antiphon_run::{self as core, ElementType, RankMessage, RankProgress, Threads};
 use bytemuck::Pod;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadwriteArray1};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
-use std::net::SocketAddr;
 use std::num::Wrapping;
 use std::ops::{Add, Range};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 /// Messages of a stream that may be under way at once.
 const WINDOW: usize = 8;
@@ -300,118 +296,5 @@ impl Stream {
     fn take(&mut self) -> UnderWay {
         self.gone += 1;
         self.under_way.pop_front().expect("the caller has seen it")
-    }
-}
-
-/// One node of a fabric whose links are TCP connections. `ins` and `outs` are (number of the link, `address:port`): the
-/// node listens at the former and joins the latter, all within `patience_s`. Packets carry `packet_bytes` of data.
-///
-/// Raises AntiphonError: `stalled` if a link does not come about.
-#[pyclass(module = "antiphon._core", frozen)]
-pub struct Node {
-    node: core::SocketNode,
-    orders: Mutex<Option<NodeOrders>>,
-}
-
-#[pymethods]
-impl Node {
-    #[new]
-    fn new(
-        py: Python<'_>,
-        ins: Vec<(u32, String)>,
-        outs: Vec<(u32, String)>,
-        packet_bytes: usize,
-        patience_s: f64,
-    ) -> PyResult<Self> {
-        let addresses = |links: Vec<(u32, String)>| -> Result<Vec<(u32, SocketAddr)>, Error> {
-            let address = |(link, text): (u32, String)| match text.parse() {
-                Ok(address) => Ok((link, address)),
-                Err(_) => Err(Error::new(Code::BadSpec, format!("address '{text}' of link {link}"))),
-            };
-            links.into_iter().map(address).collect()
-        };
-        let patience = Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX);
-        let node = run(py, || {
-            core::SocketNode::connect(
-                core::SocketNode::listen(&addresses(ins)?)?,
-                &addresses(outs)?,
-                packet_bytes,
-                patience,
-            )
-        })?;
-        Ok(Node { node, orders: Mutex::default() })
-    }
-
-    /// Sends so many bytes on all links at once; all nodes must. Returns (link, bytes a second) of those that come in.
-    ///
-    /// Raises AntiphonError: `stalled` if a link breaks.
-    fn probe(&self, py: Python<'_>, bytes: usize) -> PyResult<Vec<(u32, f64)>> {
-        run(py, || self.node.probe(bytes))
-    }
-
-    /// Runs a schedule on all nodes, from the call of `begin` until that of `end`. `rank` and its `memory`, bytes of numbers of type
-    /// `element`, are None at nodes without. `tell` is called with `("ready",)` when it waits for `begin`, with `("reached", barriers)`
-    /// when the rank has reached so many, and with `("done",)`.
-    ///
-    /// Raises AntiphonError: `stalled` if a link breaks or, once it has begun, nothing happens for `patience_s`.
-    #[pyo3(signature = (schedule, rank, memory, element, patience_s, tell: "Callable[..., object]"))]
-    #[expect(clippy::too_many_arguments, reason = "by position")]
-    fn run(
-        &self,
-        py: Python<'_>,
-        schedule: &Schedule,
-        rank: Option<u32>,
-        memory: Option<PyReadwriteArray1<'_, u8>>,
-        element: Text<'_>,
-        patience_s: f64,
-        tell: Py<PyAny>,
-    ) -> PyResult<()> {
-        let (schedule, element) = (&schedule.0, ElementType::parse(element.0).map_err(raise)?);
-        let patience = Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX);
-        let mut memory = memory;
-        let memory = memory.as_mut().map(|memory| memory.as_slice_mut()).transpose()?;
-        let (orders, inbox) = NodeOrders::new();
-        *self.orders() = Some(orders);
-        let mut failure = None;
-        let outcome = run(py, || {
-            let of = |rank: u32| RankProgress::new(schedule, &Program::of_links(schedule), rank);
-            let at_node = rank.zip(memory).map(|(rank, memory)| AtNode { rank: of(rank), memory, element });
-            self.node.run(schedule, at_node, inbox, patience, |news| {
-                let told = Python::attach(|py| match news {
-                    News::Ready => tell.call1(py, ("ready",)),
-                    News::Reached(barriers) => tell.call1(py, ("reached", barriers)),
-                    News::Done => tell.call1(py, ("done",)),
-                });
-                failure = told.err().or(failure.take());
-            })
-        });
-        failure.map_or(outcome, Err)
-    }
-
-    /// All nodes are ready.
-    fn begin(&self) {
-        self.give(NodeOrder::Begin);
-    }
-
-    /// The first `barriers` are open.
-    fn open(&self, barriers: usize) {
-        self.give(NodeOrder::Open(barriers));
-    }
-
-    /// All ranks are done: the run ends.
-    fn end(&self) {
-        self.give(NodeOrder::End);
-    }
-}
-
-impl Node {
-    fn orders(&self) -> MutexGuard<'_, Option<NodeOrders>> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn give(&self, order: NodeOrder) {
-        if let Some(orders) = &*self.orders() {
-            orders.give(order);
-        }
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::too_many_arguments)]
 
 mod builder;
+mod carrier;
 mod closed_form;
 mod configure;
 mod convert;
@@ -23,6 +24,7 @@ mod replay;
 mod schedule;
 mod system;
 mod training;
+mod wires;
 
 /// What most modules use.
 mod prelude {
@@ -55,10 +57,11 @@ mod _core {
     #[pymodule_export]
     use super::{
         builder::ScheduleBuilder,
+        carrier::{Carrier, Operation, Plan},
         closed_form::advise_trees,
         configure::configure,
         energy::area,
-        execute::{Execution, Executor, Node},
+        execute::{Execution, Executor},
         fabric::Fabric,
         formats::{export, format_of, formats, load, prove_file},
         noc::{noc, router_parameters, traffic_patterns},
@@ -75,6 +78,7 @@ mod _core {
         schedule::Schedule,
         system::{System, endpoints, engine_parts},
         training::{TrainingPlan, Workload, compute_models, default_batch, iterations, settled, workloads},
+        wires::{Joiner, Wires},
     };
 
     #[pymodule_init]

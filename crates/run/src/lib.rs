@@ -1,6 +1,7 @@
 //! Byte-exact execution: the transfers of a schedule, done to real numbers, and compared with the definition of its
 //! collective.
 
+pub mod carrier;
 mod definition;
 mod element;
 #[cfg(test)]
@@ -10,19 +11,18 @@ mod numbers;
 mod random;
 mod rank;
 mod shared;
-mod sockets;
+pub mod wires;
 
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
-pub use element::ElementType;
+pub use element::{ElementType, Reduction};
 pub use numbers::{numbers, wrong};
 pub use rank::{RankMessage, RankProgress};
 pub use shared::{Execution, Threads};
-pub use sockets::{AtNode, HEADER_BYTES, Inbox, News, NodeOrder, NodeOrders, SocketNode};
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
 use antiphon_model::collective::Kind;
-use antiphon_model::schedule::Schedule;
+use antiphon_model::schedule::{Schedule, TransferId};
 use antiphon_proof::{check_order, text};
 use std::ops::{Add, Range};
 
@@ -118,9 +118,13 @@ fn misaligned(schedule: &Schedule, element: u64) -> Option<String> {
 /// Ranges of a message in the buffers of both its ranks, of elements of `size` bytes; adjacent ranges are joined, empty
 /// ones are left out.
 pub fn pieces(schedule: &Schedule, message: &RankMessage, size: Bytes) -> Vec<Range<usize>> {
+    chunk_pieces(schedule, message.transfer, message.chunk, size)
+}
+
+fn chunk_pieces(schedule: &Schedule, transfer: TransferId, chunk: u64, size: Bytes) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = vec![];
-    for lane in schedule.transfers[message.transfer as usize].lanes() {
-        let range = elements(schedule, lane, schedule.chunk_range(lane as u32, message.chunk), size);
+    for lane in schedule.transfers[transfer as usize].lanes() {
+        let range = elements(schedule, lane, schedule.chunk_range(lane as u32, chunk), size);
         let piece = range.start * size as usize..range.end * size as usize;
         match pieces.last_mut() {
             Some(last) if last.end == piece.start => last.end = piece.end,

@@ -60,6 +60,9 @@ impl Drawn {
             ElementType::Bfloat16 => 1 << 8,
             ElementType::Int32 => i32::MAX as u64,
             ElementType::Int64 => i64::MAX as u64,
+            ElementType::Int16 => i16::MAX as u64,
+            ElementType::Int8 | ElementType::Uint8 => i8::MAX as u64,
+            ElementType::Bool => 1,
         };
         let largest = (exact / schedule.ranks as u64).max(1);
         Drawn { element, largest: schedule.collective.kind.reduces().then_some(largest) }
@@ -80,7 +83,7 @@ impl Drawn {
     fn number(&self, rank: u32, place: u64) -> i64 {
         let bits = Self::bits(rank, place);
         let number = ((bits as u128 * self.largest.unwrap_or(1) as u128) >> 64) as i64 + 1;
-        if bits & 1 == 0 { number } else { -number }
+        if bits & 1 == 0 || self.element == ElementType::Bool { number } else { -number }
     }
 }
 
@@ -96,6 +99,9 @@ fn stored(element: ElementType, number: i64) -> [u8; 8] {
         ElementType::Bfloat16 => padded(bf16::from_f32(number as f32).to_ne_bytes()),
         ElementType::Int32 => padded((number as i32).to_ne_bytes()),
         ElementType::Int64 => number.to_ne_bytes(),
+        ElementType::Int16 => padded((number as i16).to_ne_bytes()),
+        ElementType::Int8 | ElementType::Uint8 => padded((number as i8).to_ne_bytes()),
+        ElementType::Bool => padded([(number != 0) as u8]),
     }
 }
 
@@ -106,13 +112,23 @@ mod tests {
     use crate::memory_bytes;
     use antiphon_model::schedule::Action;
 
+    /// Types that can tell many ranks apart.
+    const WIDE: [ElementType; 6] = [
+        ElementType::Float32,
+        ElementType::Float64,
+        ElementType::Float16,
+        ElementType::Bfloat16,
+        ElementType::Int32,
+        ElementType::Int64,
+    ];
+
     fn all(schedule: &Schedule, element: ElementType) -> Vec<Vec<u8>> {
         (0..schedule.ranks).map(|rank| numbers(schedule, element, rank, 0..memory_bytes(schedule))).collect()
     }
 
     #[test]
     fn sums_are_exact_in_any_order_and_no_two_ranks_have_the_same() {
-        for (ranks, element) in [3, 13, 19, 64, 254, 256].into_iter().flat_map(|n| ElementType::ALL.map(|e| (n, e))) {
+        for (ranks, element) in [3, 13, 19, 64, 254, 256].into_iter().flat_map(|n| WIDE.map(|e| (n, e))) {
             let (_, schedule) = star_reduce(ranks, 4096);
             let mut data = all(&schedule, element);
             data.sort();
@@ -129,7 +145,7 @@ mod tests {
 
     #[test]
     fn an_exchange_of_two_ranks_data_shows() {
-        for element in ElementType::ALL {
+        for element in WIDE {
             let shard = element.bytes() as usize;
             let (_, gather) = ring_all_gather(19, 19 * shard as u64);
             let right: Vec<u8> = (0..19)

@@ -88,19 +88,19 @@ pub const PRESETS: [SystemPreset; 6] = [
             "processor=systolic:rows=32,cols=32",
         ],
     },
-    // What antiphon testbed sets up. An Ethernet frame of 9,000 bytes and its header carries 20 bytes of IP, 32 of TCP, the 16 of
-    // `execute::HEADER_BYTES`, and data. Nothing imitates latency. Threads take about 0.1 ms to wake, but a link that paused for it
+    // What antiphon testbed sets up. An Ethernet frame of 8,996 bytes and its header carries 20 bytes of IP, 32 of TCP, the 32 of
+    // `carrier::PACKET_HEADER_BYTES`, and data. Nothing imitates latency. Threads take about 0.1 ms to wake, but a link that paused for it
     // passes at once what it could have carried meanwhile.
     SystemPreset {
         name: "testbed",
-        description: "the emulated fabric of antiphon testbed: 200 Mbit/s TCP connections, frames of 9,014 bytes with 82 of headers, no latency",
+        description: "the emulated fabric of antiphon testbed: 200 Mbit/s TCP connections, frames of 9,010 bytes with 98 of headers, no latency",
         settings: &[
             "link_rate_gb_per_s=0.025",
             "link_latency_ns=0",
-            "packet_payload_bytes=8932",
+            "packet_payload_bytes=8912",
             "flit_bytes=2",
-            "header_flits=41",
-            "router_depth_flits=9014",
+            "header_flits=49",
+            "router_depth_flits=9010",
             "hand_off_ns=0",
         ],
     },

@@ -4,14 +4,13 @@ cables are made. It starts the nodes, and says when what is run. All namespaces 
 from __future__ import annotations
 
 import os
-import selectors
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from antiphon._core import Fabric, Schedule
+from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
 from antiphon.execution.job import Part, silent
 from antiphon.execution.testbed import network
@@ -63,7 +62,6 @@ def _culprit(folder: Path, nodes: list[subprocess.Popen[bytes]]) -> str:
 
 def _serve(part: Part, folder: Path, nodes: list[subprocess.Popen[bytes]]) -> None:
     fabric = Fabric.from_json(part.texts[0])
-    schedules = [Schedule.from_json(text) for text in part.texts[1:]]
     cables = network.cables(fabric)
     lines = _started(part, folder, cables, nodes)
 
@@ -74,15 +72,18 @@ def _serve(part: Part, folder: Path, nodes: list[subprocess.Popen[bytes]]) -> No
     def all_hear(word: str) -> dict[int, list[object]]:
         return {number: line.hear(word) for number, line in lines.items()}
 
-    for order, answer in (("wire", "wired"), ("join", "joined")):
-        all_say(order)
-        all_hear(answer)
+    all_say("wire")
+    ports: dict[str, int] = {}
+    for (of_node,) in all_hear("wired").values():
+        ports |= of_node  # type: ignore[arg-type]
+    all_say("join", ports)
+    all_hear("joined")
     rate = part.task["bits_per_s"] / 8
-    all_say("probe", max(int(rate * PROBE_S), LEAST_PROBE_BYTES))
-    found = {link: share / rate for probed in all_hear("probed").values() for link, share in probed[0]}  # type: ignore[attr-defined]
+    all_say("probe", max(PROBE_S, LEAST_PROBE_BYTES / rate))
+    found = [bytes_per_s / rate for (rates,) in all_hear("probed").values() for bytes_per_s in rates]  # type: ignore[attr-defined]
     # What a frame carries of data, and what of it is the packet's.
     payload = (network.MTU_BYTES - 52) / (network.MTU_BYTES + 14)
-    slowest, fastest = min(found.values()) / payload, max(found.values()) / payload
+    slowest, fastest = min(found) / payload, max(found) / payload
     part.add({"slowest_link": slowest, "fastest_link": fastest})
     if not 1 - RATE_TOLERANCE <= slowest <= fastest <= 1 + RATE_TOLERANCE:
         message = (
@@ -91,10 +92,10 @@ def _serve(part: Part, folder: Path, nodes: list[subprocess.Popen[bytes]]) -> No
         )
         raise AntiphonError(message, "not-applicable")
     for _ in range(WARM_UP_RUNS + part.task["repeat"]):
-        for number, schedule in enumerate(schedules):
+        for number in range(len(part.texts) - 1):
             all_say("run", number, part.task["timeout_s"])
             all_hear("ready")
-            _conduct(lines, schedule)
+            all_say("begin")
             ran = all_hear("ran")
             at_ranks = [ran[node] for node, rank in enumerate(part.task["ranks"]) if rank >= 0]
             start, end = min(each[0] for each in at_ranks), max(each[1] for each in at_ranks)  # type: ignore[type-var]
@@ -128,34 +129,6 @@ def _started(
         lines[number], pids[number] = line, pid
     batch("ip", network.making(cables, pids))
     return lines
-
-
-def _conduct(lines: dict[int, Line], schedule: Schedule) -> None:
-    """Lets a run begin, opens barriers when all ranks have reached them, and ends it when all are done."""
-    reached: dict[int, int] = {}
-    opened, done = 0, 0
-    for line in lines.values():
-        line.say("begin")
-    with selectors.DefaultSelector() as selector:
-        for number, line in lines.items():
-            selector.register(line.connection, selectors.EVENT_READ, number)
-        while done < len(lines):
-            for key, _ in selector.select():
-                line = lines[key.data]
-                for word, *rest in line.waiting():
-                    if word == "failed":
-                        raise AntiphonError(rest[1], rest[0])
-                    if word == "reached":
-                        reached[key.data] = rest[0]
-                    else:
-                        done += 1
-            everywhere = min(reached.values()) if len(reached) == schedule.ranks else 0
-            if everywhere > opened:
-                opened = everywhere
-                for line in lines.values():
-                    line.say("open", opened)
-    for line in lines.values():
-        line.say("end")
 
 
 if __name__ == "__main__":

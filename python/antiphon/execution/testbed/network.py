@@ -10,14 +10,13 @@ from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
 
 MTU_BYTES = 9000
-PACKET_BYTES = 8932
+PACKET_BYTES = 8912
 """Data of a packet: with its header it fills a frame (the system ``testbed``)."""
 BURST_S, LEAST_BURST_BYTES = 2.5e-3, 80_000
 """What a shaper lets pass at once after a pause: so long at its rate, but more than the kernel hands over at once (64
 KiB). With less it would have to wake up in time more exactly than it can; with more, predictions without it would be
 too slow."""
 QUEUE_BYTES = 1 << 20
-FIRST_PORT = 20_000
 MOST_NODES, MOST_CABLES = 64, 256
 
 
@@ -92,17 +91,3 @@ def shaper(bits_per_s: int) -> str:
     """What limits a device to a rate, for ``tc``."""
     burst = max(LEAST_BURST_BYTES, int(bits_per_s / 8 * BURST_S))
     return f"tbf rate {bits_per_s}bit burst {burst} limit {QUEUE_BYTES}"
-
-
-def addresses(fabric: Fabric, cables: list[Cable], node: int) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Of a node's links that come in and that go out: the number, and address and port of the end that listens."""
-    starts, ends = fabric.links["from"].tolist(), fabric.links["to"].tolist()
-    ins, outs = [], []
-    for cable in cables:
-        for link in cable.links:
-            where = (link, f"{cable.address(ends[link])}:{FIRST_PORT + link}")
-            if ends[link] == node:
-                ins.append(where)
-            if starts[link] == node:
-                outs.append(where)
-    return ins, outs

@@ -1,0 +1,152 @@
+"""From a rank and a store to joined cables and the fabric that they make."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon._core import Fabric, Joiner
+from antiphon.errors import AntiphonError
+from antiphon.torch.discovery import machine
+from antiphon.torch.discovery.cables import Cable, End
+from antiphon.torch.discovery.choosing import Choice, cables, choose, final
+from antiphon.torch.discovery.findings import Finding, findings
+from antiphon.torch.discovery.given import assigned, fabric_of, text_of
+from antiphon.torch.discovery.joining import JoinerMaker, join
+from antiphon.torch.discovery.management import management
+from antiphon.torch.discovery.meeting import Meeting, StoreLike
+from antiphon.torch.discovery.probing import Measured, probe
+from antiphon.torch.discovery.records import Host, Record, check_alike, hosts_of, node_names
+from antiphon.torch.discovery.saving import place, save
+from antiphon.torch.discovery.settings import Settings
+from antiphon.torch.discovery.subnets import pairs
+from antiphon.torch.discovery.wiring import Links, check_connected, document, numbered
+
+SECRET_BYTES = 32
+TRY_S = 2.0
+"""Ports that answer do so at once; the others never."""
+JOIN_S = 5.0
+"""Until a cable that should be there is given up."""
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A rank that is joined to its neighbours.
+
+    Attributes:
+        fabric: a node a rank, in their order; the same at all ranks.
+        wires: the connections, for ``antiphon._core.Carrier``.
+        findings: what was seen of each cable that was tried; the same at all ranks.
+    """
+
+    fabric: Fabric
+    wires: Any
+    findings: list[Finding]
+
+
+def connect(store: StoreLike, rank: int, size: int, *, timeout_s: float, settings: Settings) -> Connected:
+    """Finds the wiring of a job, joins its cables and measures them. All ranks call it.
+
+    Args:
+        store: of this job alone, in which all ranks meet.
+        rank: of this process.
+        size: number of ranks.
+        timeout_s: all together takes no longer.
+        settings: what the user asks.
+
+    Raises:
+        AntiphonError: ``stalled`` if ranks do not come or no cables join them, with their names; ``bad-spec`` for
+            settings that differ between ranks; ``bad-file`` for a given fabric that is not what is there;
+            ``missing-extra``.
+    """
+    meeting = Meeting(store, rank, size, timeout_s)
+    with meeting.failing_together():
+        return connect_as(machine.record(rank, settings), meeting, settings, Joiner)
+
+
+def connect_as(record: Record, meeting: Meeting, settings: Settings, make: JoinerMaker) -> Connected:
+    """As `connect`, for a host as it is described.
+
+    Args:
+        record: of this rank.
+        meeting: of all ranks.
+        settings: what the user asks.
+        make: makes a joiner of a node and a secret.
+    """
+    rank = meeting.rank
+    if rank == 0:
+        meeting.tell("secret", secrets.token_hex(SECRET_BYTES))
+    records = [Record.from_plain(plain) for plain in meeting.exchange("host", record.plain())]
+    check_alike(records)
+    secret = bytes.fromhex(meeting.hear("secret", 0))
+    given = _given(meeting, settings)
+    hosts = hosts_of(records)
+    shared = management(hosts)
+    choice = choose(pairs(hosts), shared, with_management=settings.management)
+    chosen = final(choice, _answered(choice, hosts, meeting, make(rank, secret)), hosts)
+    wanted = cables(hosts, chosen, shared_memory=settings.shared_memory)
+    joiner = make(rank, secret)
+    failed = join(joiner, meeting, wanted, JOIN_S, "cables", settings.streams)
+    joined = [cable for cable in wanted if cable.number not in failed]
+    names = node_names(hosts, meeting.size)
+    check_connected(names, hosts, wanted, failed, joined)
+    measured: dict[int, Measured] = {}
+    if given is None:
+        measured = probe(joiner, meeting, joined)
+        text, links = _agreed(meeting, names, joined, measured), numbered(joined)
+        fabric = Fabric.from_text(text, name=f"{meeting.size} ranks on {len(hosts)} hosts")
+        if rank == 0:
+            save(text, settings.save or place([host.name for host in hosts]))
+    else:
+        text, path = given
+        fabric = fabric_of(text, path, meeting.size)
+        links = assigned(fabric, path, joined)
+    ports = [
+        (cable.number, cable.neighbour(rank), *_ways(links, cable, rank), cable.name)
+        for cable in joined
+        if rank in cable.ranks and cable.number in links
+    ]
+    apart = frozenset((hosts[number].name, name) for number, name in shared)
+    return Connected(fabric, joiner.wires(ports), findings(wanted, failed, links, measured, apart))
+
+
+def _given(meeting: Meeting, settings: Settings) -> tuple[str, str] | None:
+    """The text and the path of the fabric that the user gives, as rank 0 reads it."""
+    if settings.fabric is None:
+        return None
+    if meeting.rank == 0:
+        meeting.tell("given fabric", [text_of(settings.fabric), str(settings.fabric)])
+    text, path = meeting.hear("given fabric", 0)
+    return text, path
+
+
+def _answered(choice: Choice, hosts: list[Host], meeting: Meeting, joiner: Any) -> set[int]:
+    """Which of the pairs that may be cables are: the lowest rank of each host tries them with one connection each."""
+    if not choice.tries:
+        return set()
+    tried = []
+    for number, pair in enumerate(choice.tries):
+        low, high = (
+            End(hosts[host].ranks[0], hosts[host].name, interface, address)
+            for host, interface, address in zip(pair.hosts, pair.interfaces, pair.addresses, strict=True)
+        )
+        tried.append(Cable(number, low, high))
+    failed = join(joiner, meeting, tried, TRY_S, "ports that may be joined", 1)
+    return {cable.number for cable in tried} - set(failed)
+
+
+def _agreed(meeting: Meeting, names: list[str], joined: list[Cable], measured: dict[int, Measured]) -> str:
+    """The text of the fabric as rank 0 makes it, so that no rank rounds otherwise."""
+    if meeting.rank == 0:
+        meeting.tell("fabric", document(names, joined, measured))
+    text = meeting.hear("fabric", 0)
+    if not isinstance(text, str):
+        raise AntiphonError("rank 0 told no fabric; use one version of Antiphon at all ranks", "stalled")
+    return text
+
+
+def _ways(links: Links, cable: Cable, rank: int) -> tuple[int | None, int | None]:
+    """The links that leave a rank over a cable and that come."""
+    there, back = links[cable.number]
+    return (there, back) if cable.low.rank == rank else (back, there)

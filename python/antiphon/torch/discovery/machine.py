@@ -1,0 +1,98 @@
+"""This host: who it is, and its network interfaces."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from antiphon.errors import AntiphonError
+from antiphon.torch.discovery.records import Interface, Record
+from antiphon.torch.discovery.settings import Settings
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+NETWORK = Path("/proc/self/ns/net")
+
+
+def record(rank: int, settings: Settings) -> Record:
+    """What this rank tells the others.
+
+    Raises:
+        AntiphonError: ``missing-extra`` without psutil.
+    """
+    try:
+        import psutil
+    except ModuleNotFoundError:
+        raise AntiphonError("discovery needs psutil; pip install 'antiphon[torch]'", "missing-extra") from None
+    found = interfaces(psutil.net_if_addrs(), psutil.net_if_stats(), settings.exclude)
+    name = socket.gethostname()
+    return Record(rank, identity(name), name, found, toward(settings.master), settings.common())
+
+
+def identity(name: str) -> str:
+    """Equal for processes that share this host and its network: its name, its boot and the network namespace."""
+    try:
+        boot = BOOT.read_text().strip()
+    except OSError:
+        boot = ""
+    try:
+        network = str(os.stat(NETWORK).st_ino)
+    except OSError:
+        network = ""
+    return f"{name} {boot} {network}"
+
+
+def interfaces(
+    addresses: Mapping[str, Any], states: Mapping[str, Any], exclude: frozenset[str]
+) -> tuple[Interface, ...]:
+    """Those that may be used: up, not of loopback, not excluded, with an address.
+
+    Args:
+        addresses: by interface, as psutil gives them.
+        states: by interface, as psutil gives them.
+        exclude: names that are left alone.
+    """
+    found = []
+    for name, listed in addresses.items():
+        state = states.get(name)
+        if name in exclude or state is None or not state.isup:
+            continue
+        usable = tuple(text for text in (_with_mask(each) for each in listed) if text)
+        if usable:
+            found.append(Interface(name, usable, int(state.speed), int(state.mtu)))
+    return tuple(found)
+
+
+def toward(master: str) -> str:
+    """The address of this host by which it reaches the rendezvous; "" if that is unknown, or loopback.
+
+    Nothing is sent: a datagram socket is only told its other end.
+    """
+    if not master:
+        return ""
+    try:
+        family, kind, _, _, where = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(where)
+            own = ipaddress.ip_address(str(probe.getsockname()[0]).partition("%")[0])
+    except (OSError, ValueError):
+        return ""
+    return "" if own.is_loopback or own.is_unspecified else str(own)
+
+
+def _with_mask(listed: Any) -> str:
+    """An address with its mask, ``10.0.0.1/24``; "" for what none can be joined at."""
+    try:
+        address = ipaddress.ip_address(str(listed.address).partition("%")[0])
+        mask = listed.netmask
+        if mask is None:
+            return ""
+        prefix = bin(int(ipaddress.ip_address(str(mask).partition("/")[0]))).count("1")
+    except ValueError:
+        return ""  # of the hardware
+    if address.is_loopback or address.is_multicast or address.is_unspecified:
+        return ""
+    return f"{address}/{prefix}"

@@ -1,0 +1,116 @@
+"""What the process groups of a process share: the wires, the carrier, the plans and the worker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from antiphon.errors import AntiphonError
+from antiphon.torch.failures import failure
+from antiphon.torch.memory import Scratch
+from antiphon.torch.worker import Worker
+
+CLOSING_S = 5.0
+"""How long the last group waits for the other ranks, whose messages this one may still pass on."""
+
+_worlds: list[World] = []
+_lock = threading.Lock()
+
+
+def joined(store: Any, rank: int, size: int, timeout_s: float) -> tuple[Any, Any]:
+    """Finds the wiring; gives the carrier of this rank and its planner.
+
+    Args:
+        store: PyTorch's, for this job alone.
+        rank: of this process.
+        size: number of ranks.
+        timeout_s: until a rank that does not come is given up.
+
+    Raises:
+        AntiphonError: no wiring joins the ranks, or a rank did not come.
+    """
+    from antiphon import _core
+    from antiphon.torch.discovery import Settings, connect
+    from antiphon.torch.plans import Planner
+
+    connected = connect(store, rank, size, timeout_s=timeout_s, settings=Settings.from_environment())
+    carrier = _core.Carrier(connected.wires, connected.fabric, rank)  # type: ignore[attr-defined]
+    return carrier, Planner(connected.fabric, rank, store, cache=Path("~/.cache/antiphon/plans").expanduser())
+
+
+class World:
+    """Processes that are joined. The first group of all makes it; groups of some of its ranks use it.
+
+    Attributes:
+        ranks: the global ranks in it; a rank's place is its node in the fabric.
+    """
+
+    def __init__(self, store: Any, rank: int, ranks: Sequence[int], timeout_s: float) -> None:
+        self.ranks = tuple(ranks)
+        self.store, self.timeout_s = store, timeout_s
+        self.open = 0
+        self.carrier: Any = None
+        if len(self.ranks) > 1:
+            self.carrier, self.planner = joined(store, rank, len(self.ranks), timeout_s)
+        self.worker = Worker(self.carrier)
+        self.scratch = Scratch()
+
+    def leave(self) -> None:
+        """A group is over; with the last one the world is."""
+        with _lock:
+            self.open -= 1
+            if self.open or self not in _worlds:
+                return
+            _worlds.remove(self)
+        self.worker.close()
+        if self.carrier is not None:
+            self.carrier.close()
+
+
+def enter(store: Any, rank: int, ranks: Sequence[int], timeout_s: float) -> World:
+    """The world of a group: the first that has all its ranks, or a new one.
+
+    Args:
+        store: PyTorch's, for this group alone; it may have been used by an earlier group of that name.
+        rank: of this process in the group.
+        ranks: the global ranks of the group, in its order.
+        timeout_s: until a rank that does not come is given up.
+
+    Raises:
+        torch.distributed.DistBackendError: no wiring joins the ranks, or a rank did not come.
+    """
+    with _lock:
+        world = next((each for each in _worlds if set(ranks) <= set(each.ranks)), None)
+        if world is None:
+            try:
+                # All ranks of a round come before the first of the next.
+                turn = (store.add("antiphon/round", 1) - 1) // len(ranks)
+                world = World(dist.PrefixStore(f"antiphon/{turn}", store), rank, ranks, timeout_s)
+            except AntiphonError as error:
+                raise failure(error, "joining the ranks") from None
+            _worlds.append(world)
+        world.open += 1
+    return world
+
+
+def identifier(world: World, store: Any, rank: int, timeout_s: float) -> int:
+    """A number that a group's ranks agree on and no other group of the world has.
+
+    Args:
+        world: of the group.
+        store: PyTorch's, for this group alone.
+        rank: of this process in the group.
+        timeout_s: until rank 0 of the group is given up.
+    """
+    turn = store.add(f"antiphon/group/{rank}", 1)
+    key = f"antiphon/group/name/{turn}"
+    if rank == 0:
+        store.set(key, str(world.store.add("groups", 1)))
+    else:
+        store.wait([key], timedelta(seconds=timeout_s))
+    return int(store.get(key))
