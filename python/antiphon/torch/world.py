@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,17 +16,21 @@ import torch.distributed as dist
 from antiphon.errors import AntiphonError
 from antiphon.torch.failures import failure
 from antiphon.torch.memory import Scratch
+from antiphon.torch.recovery import Recovery
 from antiphon.torch.worker import Worker
 
 CLOSING_S = 5.0
 """How long the last group waits for the other ranks, whose messages this one may still pass on."""
 
+LOOK_S = 0.01
+"""How often it looks whether they have left, too."""
+
 _worlds: list[World] = []
 _lock = threading.Lock()
 
 
-def joined(store: Any, rank: int, size: int, timeout_s: float) -> tuple[Any, Any]:
-    """Finds the wiring; gives the carrier of this rank and its planner.
+def joined(store: Any, rank: int, size: int, timeout_s: float) -> tuple[Any, Any, bool]:
+    """Finds the wiring; gives the carrier of this rank, its planner, and whether to go on after links have failed.
 
     Args:
         store: PyTorch's, for this job alone.
@@ -38,9 +45,12 @@ def joined(store: Any, rank: int, size: int, timeout_s: float) -> tuple[Any, Any
     from antiphon.torch.discovery import Settings, connect
     from antiphon.torch.plans import Planner
 
-    connected = connect(store, rank, size, timeout_s=timeout_s, settings=Settings.from_environment())
-    carrier = _core.Carrier(connected.wires, connected.fabric, rank)  # type: ignore[attr-defined]
-    return carrier, Planner(connected.fabric, rank, store, cache=Path("~/.cache/antiphon/plans").expanduser())
+    settings = Settings.from_environment()
+    connected = connect(store, rank, size, timeout_s=timeout_s, settings=settings)
+    spin = {} if settings.spin_us is None else {"spin_us": settings.spin_us}
+    carrier = _core.Carrier(connected.wires, connected.fabric, rank, **spin)
+    planner = Planner(connected.fabric, rank, store, cache=Path("~/.cache/antiphon/plans").expanduser())
+    return carrier, planner, settings.resilient
 
 
 class World:
@@ -55,10 +65,14 @@ class World:
         self.store, self.timeout_s = store, timeout_s
         self.open = 0
         self.carrier: Any = None
+        self.recovery: Recovery | None = None
         if len(self.ranks) > 1:
-            self.carrier, self.planner = joined(store, rank, len(self.ranks), timeout_s)
+            self.carrier, self.planner, is_resilient = joined(store, rank, len(self.ranks), timeout_s)
+            if is_resilient:
+                self.recovery = Recovery(self, store, rank, len(self.ranks), timeout_s)
         self.worker = Worker(self.carrier)
         self.scratch = Scratch()
+        atexit.register(self.close, patience_s=0.0)
 
     def leave(self) -> None:
         """A group is over; with the last one the world is."""
@@ -67,9 +81,21 @@ class World:
             if self.open or self not in _worlds:
                 return
             _worlds.remove(self)
+        self.close(CLOSING_S)
+
+    def close(self, patience_s: float) -> None:
+        """Leaves the other ranks, which may still need this one to pass on their messages: at most so long."""
+        atexit.unregister(self.close)
         self.worker.close()
-        if self.carrier is not None:
-            self.carrier.close()
+        if self.carrier is None:
+            return
+        with suppress(Exception):  # the store may be gone, with the rank that had it
+            until_s = time.monotonic() + patience_s
+            left = self.store.add("left", 1)
+            while left < len(self.ranks) and time.monotonic() < until_s and not self.carrier.failures():
+                time.sleep(LOOK_S)
+                left = self.store.add("left", 0)
+        self.carrier.close()
 
 
 def enter(store: Any, rank: int, ranks: Sequence[int], timeout_s: float) -> World:

@@ -90,7 +90,7 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
     failed = join(joiner, meeting, wanted, JOIN_S, "cables", settings.streams)
     joined = [cable for cable in wanted if cable.number not in failed]
     names = node_names(hosts, meeting.size)
-    check_connected(names, hosts, wanted, failed, joined)
+    check_connected(names, hosts, wanted, failed, joined, len(choice.tries))
     measured: dict[int, Measured] = {}
     if given is None:
         measured = probe(joiner, meeting, joined)
@@ -128,7 +128,7 @@ def _answered(choice: Choice, hosts: list[Host], meeting: Meeting, joiner: Any) 
     tried = []
     for number, pair in enumerate(choice.tries):
         low, high = (
-            End(hosts[host].ranks[0], hosts[host].name, interface, address)
+            End(hosts[host].ranks[0], hosts[host].name, interface, address, pair.is_try)
             for host, interface, address in zip(pair.hosts, pair.interfaces, pair.addresses, strict=True)
         )
         tried.append(Cable(number, low, high))
