@@ -81,7 +81,13 @@ class Lab:
             [*command, *more, *keep], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         of = f"/proc/{self._keeper.pid}/ns"
-        self._inside = ["nsenter", f"--wd={Path.cwd()}", f"--mount={of}/mnt", f"--net={of}/net", f"--pid={of}/pid_for_children"]
+        self._inside = [
+            "nsenter",
+            f"--wd={Path.cwd()}",
+            f"--mount={of}/mnt",
+            f"--net={of}/net",
+            f"--pid={of}/pid_for_children",
+        ]
         if "--user" in command:
             self._inside[1:1] = [f"--user={of}/user", "--preserve-credentials"]
         try:
