@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("psutil")
 
-from pytorch.standins import DictStore, Standin, Wiring
+from pytorch.discovery_standins import DictStore, Standin, Wiring
 
 from antiphon._core import Joiner
 from antiphon.errors import AntiphonError
