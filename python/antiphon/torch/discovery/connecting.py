@@ -87,6 +87,9 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
     chosen = final(choice, _answered(choice, hosts, meeting, make(rank, secret)), hosts)
     if rank == 0:
         _tell_unused(choice, chosen, hosts)
+        # Hosts differ in their names, so a name must be known at one of them only.
+        for unknown in sorted(settings.exclude - {name for each in records for name in each.excluded}):
+            LOG.warning("ANTIPHON_EXCLUDE names %s, but no host has such an interface (ip link)", unknown)
     wanted = cables(hosts, chosen, shared_memory=settings.shared_memory)
     joiner = make(rank, secret)
     failed = join(joiner, meeting, wanted, JOIN_S, "cables", settings.streams)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import os
 import socket
 from collections.abc import Mapping
@@ -14,7 +13,6 @@ from antiphon.errors import AntiphonError
 from antiphon.torch.discovery.records import Interface, Record
 from antiphon.torch.discovery.settings import Settings
 
-LOG = logging.getLogger("antiphon.torch")
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 NETWORK = Path("/proc/self/ns/net")
 
@@ -30,11 +28,10 @@ def record(rank: int, settings: Settings) -> Record:
     except ModuleNotFoundError:
         raise AntiphonError("discovery needs psutil; pip install 'antiphon[torch]'", "missing-extra") from None
     addresses = psutil.net_if_addrs()
-    for unknown in sorted(settings.exclude - set(addresses)):
-        LOG.warning("ANTIPHON_EXCLUDE names %s, but this host has no such interface: %s", unknown, ", ".join(addresses))
     found = interfaces(addresses, psutil.net_if_stats(), settings.exclude)
     name = socket.gethostname()
-    return Record(rank, identity(name), name, found, toward(settings.master), settings.common())
+    excluded = tuple(sorted(settings.exclude & set(addresses)))
+    return Record(rank, identity(name), name, found, toward(settings.master), settings.common(), excluded)
 
 
 def identity(name: str) -> str:
