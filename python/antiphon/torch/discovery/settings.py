@@ -36,9 +36,9 @@ class Settings:
     spin_us: int | None = None
     management: bool = False
     shared_memory: bool = True
-    resilient: bool = False
     save: Path | None = None
     master: str = ""
+    resilient: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:

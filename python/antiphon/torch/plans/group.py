@@ -1,0 +1,152 @@
+"""The plans of a group: which one a call takes follows from the calls and from agreements alone."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from antiphon._core import Fabric
+from antiphon.collective.result import REFUSALS
+from antiphon.errors import AntiphonError
+from antiphon.torch.plans.building import Key, quick_spec, schedule_of
+from antiphon.torch.plans.document import Document
+
+if TYPE_CHECKING:
+    from antiphon.torch.plans.planner import Planner
+
+KEPT = 256
+"""Plans that a group keeps; the one unused for longest goes."""
+CHOICES = 4096
+"""Quick choices of algorithms that a group remembers."""
+EARLY = (2, 4, 8, 16)
+"""Calls of a key at which ranks agree first; then every ``LATER``."""
+LATER = 32
+NEAR = 2.0
+"""A size takes the algorithm of another one at most this many times larger or smaller."""
+NEAR_BUILD_S = 0.01
+"""Only algorithms that are built in this time are taken for other sizes."""
+SEARCHED_LATER = 8
+"""Call at which a better plan is looked for, where a near size has one."""
+
+
+class _Entry:
+    """A key in use; ``adopted`` is the document that all ranks took, ``arrived`` the newest that this rank has."""
+
+    def __init__(self, plan: Any, near: bool) -> None:
+        self.plan, self.near, self.calls = plan, near, 0
+        self.adopted: Document | None = None
+        self.arrived: tuple[int, Document, Any] | None = None
+
+
+class GroupPlans:
+    """Plans of a group at one of its ranks.
+
+    Attributes:
+        fabric: of the group.
+        rank: in the group.
+        agree: the minimum over the group's ranks of each number, called at the same calls on all of them; None: quick
+            plans are all there is.
+    """
+
+    def __init__(self, planner: Planner, fabric: Fabric, rank: int, name: str) -> None:
+        self.fabric, self.rank = fabric, rank
+        self.agree: Callable[[list[int]], list[int]] | None = None
+        self.searched: set[Key] = set()
+        self.published: dict[Key, int] = {}
+        self._planner, self._name = planner, name
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._choices: OrderedDict[Key, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def plan(self, collective: str, bytes: int, root: int = 0) -> Any:
+        """The plan of the next call of a collective, the same on all ranks that call the same.
+
+        Args:
+            collective: such as ``all-reduce``.
+            bytes: of the full buffer, at least 1.
+            root: rank in the group, for broadcast and reduce.
+
+        Raises:
+            AntiphonError: ``unknown-name``, ``bad-size`` or ``bad-spec``; ``not-applicable`` if ranks are not joined.
+        """
+        key = (collective, bytes, root)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._new(key)
+            with self._lock:
+                self._entries[key] = entry
+                if len(self._entries) > KEPT:
+                    self._entries.popitem(last=False)
+        with self._lock:
+            self._entries.move_to_end(key)
+        entry.calls += 1
+        if entry.calls == (SEARCHED_LATER if entry.near else 1):
+            self._planner.look(self, key)
+        due = entry.calls in EARLY or entry.calls % LATER == 0
+        # An agreement may itself plan the same key: that is the call after, which is not due.
+        if due and self.agree is not None and not (entry.adopted and entry.adopted.final):
+            self._settle(key, entry, self.agree)
+        return entry.plan
+
+    def name_of(self, key: Key, version: int) -> str:
+        """Where the store has a version of a plan."""
+        return f"{self._name}/{key[0]}/{key[1]}/{key[2]}/{version}"
+
+    def version(self, key: Key) -> int | None:
+        """The newest version of a plan that is here, 0 for none; None if the key is no longer in use."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry.arrived[0] if entry.arrived else 0
+
+    def arrive(self, key: Key, version: int, found: Document, plan: Any) -> None:
+        """A better plan is here. It is used when all ranks have it."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                entry.arrived = (version, found, plan)
+
+    def _settle(self, key: Key, entry: _Entry, agree: Callable[[list[int]], list[int]]) -> None:
+        """All take the plan that has arrived if it is the same one everywhere."""
+        # Later arrivals wait for the next agreement.
+        arrived = entry.arrived
+        hash, mark = (0, 0) if arrived is None else (int(arrived[2].hash), 2 * arrived[0] + arrived[1].final)
+        least = agree([hash, -hash, mark, -mark])
+        if arrived is not None and least == [hash, -hash, mark, -mark]:
+            entry.plan, entry.adopted = arrived[2], arrived[1]
+        elif arrived is None and entry.calls >= SEARCHED_LATER:
+            self._planner.look(self, key)
+
+    def _new(self, key: Key) -> _Entry:
+        near = self._nearest(key)
+        if near is not None:
+            try:
+                return _Entry(self._built(near, key), near=True)
+            except AntiphonError as error:
+                if error.code not in REFUSALS:
+                    raise
+        spec = self._choices.get(key)
+        if spec is None:
+            spec = self._choices[key] = quick_spec(self.fabric, key, self._planner.system)
+            if len(self._choices) > CHOICES:
+                self._choices.popitem(last=False)
+        return _Entry(self._built(spec, key), near=False)
+
+    def _built(self, spec: str, key: Key) -> Any:
+        schedule = schedule_of(self.fabric, spec, key, self._planner.system)
+        return self._planner.plan_of(self.fabric, schedule, self.rank)
+
+    def _nearest(self, key: Key) -> str | None:
+        """The algorithm that all ranks took for the nearest size."""
+        collective, bytes, root = key
+        found: list[tuple[float, int, str]] = []
+        for (other, size, its_root), entry in self._entries.items():
+            document = entry.adopted
+            if document is None or (other, its_root) != (collective, root) or document.build_s > NEAR_BUILD_S:
+                continue
+            distance = abs(math.log(size / bytes))
+            if distance <= math.log(NEAR):
+                found.append((distance, size, document.spec))
+        return min(found)[2] if found else None
