@@ -238,10 +238,12 @@ def test_settings() -> None:
         "ANTIPHON_SPIN_US": "0",
         "ANTIPHON_MANAGEMENT": "1",
         "ANTIPHON_SHARED_MEMORY": "0",
+        "ANTIPHON_RESILIENT": "1",
         "ANTIPHON_SAVE": "to.json",
         "MASTER_ADDR": "10.0.0.1",
     }
-    wanted = Settings(Path("f.json"), frozenset({"eth0", "wlan0"}), 4, 0, True, False, Path("to.json"), "10.0.0.1")
+    excluded = frozenset({"eth0", "wlan0"})
+    wanted = Settings(Path("f.json"), excluded, 4, 0, True, False, True, Path("to.json"), "10.0.0.1")
     assert Settings.from_environment(given) == wanted
     assert Settings.from_environment({"ANTIPHON_FABRIC": "auto", "ANTIPHON_MANAGEMENT": ""}) == Settings()
 

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("psutil")
 
-from pytorch.standins import DictStore, Standin, Wiring
+from pytorch.discovery_standins import DictStore, Standin, Wiring
 
 from antiphon._core import Joiner
 from antiphon.errors import AntiphonError
@@ -218,6 +218,41 @@ def test_ranks_that_do_not_come_are_named() -> None:
         AntiphonError, match=r"^rank 1 did not come to discovery \(loads\) within 0\.05 s; look whether"
     ):
         late.barrier("loads")
+
+
+def test_a_store_that_is_gone() -> None:
+    class Gone(DictStore):
+        def set(self, key: str, value: str) -> None:
+            raise RuntimeError("Connection was closed\nException raised from")
+
+    meeting = Meeting(Gone(), 0, 2, 1)
+    said = "^the store of the job, at MASTER_ADDR, does not answer: Connection was closed; look whether rank 0"
+    with pytest.raises(AntiphonError, match=said), meeting.failing_together():
+        meeting.tell("host", 1)
+    with pytest.raises(AntiphonError, match=r"^here"), meeting.failing_together():
+        raise AntiphonError("here", "stalled")
+
+
+def test_records_of_another_version(saved: Settings) -> None:
+    store = DictStore()
+    store.set("discovery/host/1", '{"rank": 1}')
+    meeting = Meeting(store, 0, 2, 5)
+    with pytest.raises(AntiphonError, match="use one version of Antiphon"):
+        connecting.connect_as(machine.record(0, saved), meeting, saved, Joiner)
+
+
+def test_what_is_not_used_is_a_line_of_the_log(saved: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "antiphon.torch")
+    job(TRIANGLE, Wiring(), saved)
+    assert "no data goes over the management network (node0 lan - node1 lan and 2 more)" in caplog.text
+    job(TRIANGLE, Wiring(), replace(saved, exclude=frozenset({"none-of-it"})))
+    assert caplog.text.count("ANTIPHON_EXCLUDE names none-of-it, but no host has such an interface") == 1
+    assert machine.record(0, replace(saved, exclude=frozenset({"lo", "none-of-it"}))).excluded == ("lo",)
+
+
+def test_ranks_of_one_host_that_share_no_folder(saved: Settings) -> None:
+    found = job([{}], Wiring(reaches=lambda _own, _other: False), saved, each=2)
+    assert all("ANTIPHON_SHARED_MEMORY=0 joins them over 127.0.0.1" in each.message for each in found)
 
 
 def test_an_end_that_cannot_listen() -> None:

@@ -12,8 +12,8 @@ from antiphon.torch.discovery.colouring import rounds
 from antiphon.torch.discovery.joining import JoinerLike
 from antiphon.torch.discovery.meeting import Meeting
 
-AT_ONCE_S = 0.4
-ALONE_S, LEAST_ALONE_S, ALL_ALONE_S = 0.3, 0.03, 1.4
+AT_ONCE_S = 0.6
+ALONE_S, LEAST_ALONE_S, ALL_ALONE_S = 0.3, 0.03, 1.2
 """Of a round in which cables are loaded one by one: at most, at least, and all rounds together."""
 WITHIN_S = 0.1
 """For all cables within hosts."""

@@ -95,6 +95,8 @@ def check_connected(
         tried.append(f"{tries} pairs of ports were tried whose addresses do not tell whether a cable joins them")
     what = f"no cable joins {_listed(names, part)} to {_listed(names, other)}; tried: {_few(tried)}"
     how = "check cables and addresses (ip address), or let ANTIPHON_MANAGEMENT=1 use the management network"
+    if any(set(host.ranks) & part and set(host.ranks) & other for host in hosts):
+        how = "ranks of one host need a temporary folder in common; ANTIPHON_SHARED_MEMORY=0 joins them over 127.0.0.1"
     raise AntiphonError(f"{what}; {how}", "stalled")
 
 
