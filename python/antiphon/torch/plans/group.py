@@ -13,6 +13,7 @@ from antiphon.collective.result import REFUSALS
 from antiphon.errors import AntiphonError
 from antiphon.torch.plans.building import Key, quick_spec, schedule_of
 from antiphon.torch.plans.document import Document
+from antiphon.torch.plans.system import bound_s, predicted_s
 
 if TYPE_CHECKING:
     from antiphon.torch.plans.planner import Planner
@@ -35,8 +36,9 @@ SEARCHED_LATER = 8
 class _Entry:
     """A key in use; ``adopted`` is the document that all ranks took, ``arrived`` the newest that this rank has."""
 
-    def __init__(self, plan: Any, near: bool) -> None:
-        self.plan, self.near, self.calls = plan, near, 0
+    def __init__(self) -> None:
+        self.plan: Any = None
+        self.spec, self.near, self.calls = "", False, 0
         self.adopted: Document | None = None
         self.arrived: tuple[int, Document, Any] | None = None
 
@@ -73,13 +75,7 @@ class GroupPlans:
             AntiphonError: ``unknown-name``, ``bad-size`` or ``bad-spec``; ``not-applicable`` if ranks are not joined.
         """
         key = (collective, bytes, root)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._new(key)
-            with self._lock:
-                self._entries[key] = entry
-                if len(self._entries) > KEPT:
-                    self._entries.popitem(last=False)
+        entry = self._entry(key)
         with self._lock:
             self._entries.move_to_end(key)
         entry.calls += 1
@@ -90,6 +86,31 @@ class GroupPlans:
         if due and self.agree is not None and not (entry.adopted and entry.adopted.final):
             self._settle(key, entry, self.agree)
         return entry.plan
+
+    def again(self, collective: str, bytes: int, root: int = 0) -> Any:
+        """The plan in use, or a quick one, as `plan`, but not counted as a call."""
+        return self._entry((collective, bytes, root)).plan
+
+    def facts(self, collective: str, bytes: int, root: int = 0) -> dict[str, Any]:
+        """The plan in use: ``algorithm``, ``predicted_s``, and ``bound_s``, less than which no plan takes."""
+        key = (collective, bytes, root)
+        schedule = schedule_of(self.fabric, self._entry(key).spec, key, self._planner.system)
+        system = self._planner.system
+        return {
+            "algorithm": schedule.algorithm,
+            "predicted_s": predicted_s(self.fabric, schedule, system),
+            "bound_s": bound_s(self.fabric, collective, bytes, root, system=system),
+        }
+
+    def renew(self, fabric: Fabric, epoch: int) -> None:
+        """Goes on with the links that are left: with quick plans, until all ranks have better ones."""
+        with self._lock:
+            self.fabric = fabric
+            self._name = f"{self._name.rpartition('@')[0] or self._name}@{epoch}"
+            self.searched, self.published = set(), {}
+            self._choices.clear()
+            for entry in self._entries.values():
+                entry.plan, entry.adopted, entry.arrived = None, None, None
 
     def name_of(self, key: Key, version: int) -> str:
         """Where the store has a version of a plan."""
@@ -115,15 +136,27 @@ class GroupPlans:
         hash, mark = (0, 0) if arrived is None else (int(arrived[2].hash), 2 * arrived[0] + arrived[1].final)
         least = agree([hash, -hash, mark, -mark])
         if arrived is not None and least == [hash, -hash, mark, -mark]:
-            entry.plan, entry.adopted = arrived[2], arrived[1]
+            entry.plan, entry.adopted, entry.spec = arrived[2], arrived[1], arrived[1].spec
         elif arrived is None and entry.calls >= SEARCHED_LATER:
             self._planner.look(self, key)
 
-    def _new(self, key: Key) -> _Entry:
+    def _entry(self, key: Key) -> _Entry:
+        """A key in use, with a plan."""
+        entry = self._entries.get(key) or _Entry()
+        if entry.plan is None:
+            self._fill(key, entry)
+        with self._lock:
+            self._entries.setdefault(key, entry)
+            if len(self._entries) > KEPT:
+                self._entries.popitem(last=False)
+        return entry
+
+    def _fill(self, key: Key, entry: _Entry) -> None:
         near = self._nearest(key)
         if near is not None:
             try:
-                return _Entry(self._built(near, key), near=True)
+                entry.plan, entry.spec, entry.near = self._built(near, key), near, True
+                return
             except AntiphonError as error:
                 if error.code not in REFUSALS:
                     raise
@@ -132,7 +165,7 @@ class GroupPlans:
             spec = self._choices[key] = quick_spec(self.fabric, key, self._planner.system)
             if len(self._choices) > CHOICES:
                 self._choices.popitem(last=False)
-        return _Entry(self._built(spec, key), near=False)
+        entry.plan, entry.spec, entry.near = self._built(spec, key), spec, False
 
     def _built(self, spec: str, key: Key) -> Any:
         schedule = schedule_of(self.fabric, spec, key, self._planner.system)

@@ -77,6 +77,8 @@ class Planner:
         self.system = system or carrier_system(fabric)
         self.plan_of: Callable[[Fabric, Schedule, int], Any] = plan_of
         self._made: dict[tuple[int, ...], int] = {}
+        self._groups: list[tuple[tuple[int, ...], weakref.ref[GroupPlans]]] = []
+        self._epoch = 0
         self._change = threading.Condition()
         self._searches: list[tuple[GroupPlans, Key]] = []
         self._wanted: dict[tuple[GroupPlans, Key], _Wanted] = {}
@@ -93,7 +95,20 @@ class Planner:
         members = tuple(int(rank) for rank in ranks)
         count = self._made[members] = self._made.get(members, 0) + 1
         name = f"antiphon/plans/{'.'.join(map(str, members))}/{count}"
-        return GroupPlans(self, self.fabric.group(list(members)), members.index(self.rank), name)
+        made = GroupPlans(self, self.fabric.group(list(members)), members.index(self.rank), name)
+        self._groups.append((members, weakref.ref(made)))
+        return made
+
+    def renew(self, fabric: Fabric) -> None:
+        """Goes on with another fabric on the same ranks, in all groups; all ranks do this at the same calls."""
+        with self._change:
+            self.fabric, self._epoch = fabric, self._epoch + 1
+            self._searches.clear()
+            self._wanted.clear()
+        for members, reference in self._groups:
+            group = reference()
+            if group is not None:
+                group.renew(fabric.group(list(members)), self._epoch)
 
     def look(self, group: GroupPlans, key: Key) -> None:
         """Looks for a better plan in the background: searches at the group's first rank, waits for it at the others."""
