@@ -243,7 +243,17 @@ def test_settings() -> None:
         "MASTER_ADDR": "10.0.0.1",
     }
     excluded = frozenset({"eth0", "wlan0"})
-    wanted = Settings(Path("f.json"), excluded, 4, 0, True, False, True, Path("to.json"), "10.0.0.1")
+    wanted = Settings(
+        fabric=Path("f.json"),
+        exclude=excluded,
+        streams=4,
+        spin_us=0,
+        management=True,
+        shared_memory=False,
+        resilient=True,
+        save=Path("to.json"),
+        master="10.0.0.1",
+    )
     assert Settings.from_environment(given) == wanted
     assert Settings.from_environment({"ANTIPHON_FABRIC": "auto", "ANTIPHON_MANAGEMENT": ""}) == Settings()
 

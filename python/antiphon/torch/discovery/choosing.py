@@ -97,7 +97,7 @@ def cables(hosts: Sequence[Host], pairs: Sequence[Pair], *, shared_memory: bool)
     kind: Kind = "memory" if shared_memory else "loopback"
     for host in hosts:
         within = [End(rank, host.name, None, "" if shared_memory else "127.0.0.1") for rank in host.ranks]
-        found += [(low, high, kind) for place, low in enumerate(within) for high in within[place + 1 :]]
+        found.extend((low, high, kind) for place, low in enumerate(within) for high in within[place + 1 :])
     return [Cable(number, low, high, of) for number, (low, high, of) in enumerate(found)]
 
 
