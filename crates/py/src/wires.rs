@@ -81,6 +81,7 @@ fn remote(own: &str, text: &str) -> Result<Remote, Error> {
 #[pymethods]
 impl Joiner {
     #[new]
+    #[pyo3(signature = (node, secret: "bytes"))]
     fn new(node: u32, secret: Vec<u8>) -> PyResult<Self> {
         let size = secret.len();
         let secret = secret
