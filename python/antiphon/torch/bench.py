@@ -244,7 +244,7 @@ def _case(collective: str, size: int, element: Any, rank: int, ranks: int, numbe
         return ((places + 7 * of + 3 * part + number) % STEPS).to(element)
 
     def total(part: int = 0) -> Any:
-        return sum(data(of, part).to(torch.int64) for of in range(ranks)).to(element)
+        return torch.stack([data(of, part).to(torch.int64) for of in range(ranks)]).sum(0).to(element)
 
     one, all_ = torch.empty(count, dtype=element), torch.empty(count * parts, dtype=element)
     if collective in ("all-reduce", "reduce"):
