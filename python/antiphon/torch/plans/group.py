@@ -85,7 +85,7 @@ class GroupPlans:
         # An agreement may itself plan the same key: that is the call after, which is not due.
         if due and self.agree is not None and not (entry.adopted and entry.adopted.final):
             self._settle(key, entry, self.agree)
-        return entry.plan
+        return self._entry(key).plan  # a failure in the agreement takes away what was planned
 
     def again(self, collective: str, bytes: int, root: int = 0) -> Any:
         """The plan in use, or a quick one, as `plan`, but not counted as a call."""
@@ -132,9 +132,11 @@ class GroupPlans:
     def _settle(self, key: Key, entry: _Entry, agree: Callable[[list[int]], list[int]]) -> None:
         """All take the plan that has arrived if it is the same one everywhere."""
         # Later arrivals wait for the next agreement.
-        arrived = entry.arrived
+        arrived, fabric = entry.arrived, self.fabric
         hash, mark = (0, 0) if arrived is None else (int(arrived[2].hash), 2 * arrived[0] + arrived[1].final)
         least = agree([hash, -hash, mark, -mark])
+        if self.fabric is not fabric:  # links failed meanwhile
+            return
         if arrived is not None and least == [hash, -hash, mark, -mark]:
             entry.plan, entry.adopted, entry.spec = arrived[2], arrived[1], arrived[1].spec
         elif arrived is None and entry.calls >= SEARCHED_LATER:
