@@ -26,7 +26,7 @@ QUICK = {
 """Algorithms that are built in a few milliseconds, those first that are taken where two are equally fast."""
 COMPARED_BYTES = 1 << 20
 """Quick choices compare times of no more bytes: larger buffers take the same algorithm, and longer to simulate."""
-QUICK_RANKS = 32
+QUICK_RANKS = 16
 """Groups of more ranks take their quick plan without simulating."""
 SMALL_BYTES = 64 << 10
 """Such groups double recursively up to this size."""

@@ -23,8 +23,8 @@ KEPT = 256
 CHOICES = 4096
 """Quick choices of algorithms that a group remembers."""
 EARLY = (2, 4, 8, 16)
-"""Calls of a key at which ranks agree first; then every ``LATER``."""
-LATER = 32
+"""Calls of a key at which ranks agree first; then every ``LATER``, after ``MANY`` calls every ``MANY``."""
+LATER, MANY = 32, 1024
 NEAR = 2.0
 """A size takes the algorithm of another one at most this many times larger or smaller."""
 NEAR_BUILD_S = 0.01
@@ -81,9 +81,9 @@ class GroupPlans:
         entry.calls += 1
         if entry.calls == (SEARCHED_LATER if entry.near else 1):
             self._planner.look(self, key)
-        due = entry.calls in EARLY or entry.calls % LATER == 0
-        # An agreement may itself plan the same key: that is the call after, which is not due.
-        if due and self.agree is not None and not (entry.adopted and entry.adopted.final):
+        due = entry.calls in EARLY or entry.calls % (LATER if entry.calls < MANY else MANY) == 0
+        # Also where the best is known: ranks that hear of a failure at different calls would else differ in this.
+        if due and self.agree is not None:
             self._settle(key, entry, self.agree)
         return self._entry(key).plan  # a failure in the agreement takes away what was planned
 
@@ -122,11 +122,11 @@ class GroupPlans:
             entry = self._entries.get(key)
             return None if entry is None else entry.arrived[0] if entry.arrived else 0
 
-    def arrive(self, key: Key, version: int, found: Document, plan: Any) -> None:
-        """A better plan is here. It is used when all ranks have it."""
+    def arrive(self, key: Key, version: int, found: Document, plan: Any, fabric: Fabric) -> None:
+        """A better plan is here, for a fabric. It is used when all ranks have it."""
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None:
+            if entry is not None and self.fabric is fabric:
                 entry.arrived = (version, found, plan)
 
     def _settle(self, key: Key, entry: _Entry, agree: Callable[[list[int]], list[int]]) -> None:

@@ -175,22 +175,23 @@ class Planner:
             raise _ClosedError
 
     def _search(self, group: GroupPlans, key: Key) -> None:
-        name = files.name_of(group.fabric, key, self.system)
+        fabric = group.fabric
+        name = files.name_of(fabric, key, self.system)
         stored = self._from_cache(group, key, name)
         if stored is not None:
-            self._publish(group, key, stored)
+            self._publish(group, key, stored, fabric)
             return
         began = time.monotonic()
         best: Built | None = None
         told: Built | None = None
-        for best in search(group.fabric, key, self.system, self._watch):
+        for best in search(fabric, key, self.system, self._watch):
             if told is None and time.monotonic() - began > FIRST_S:
                 told = best
-                self._publish(group, key, document.write(best, final=False))
+                self._publish(group, key, document.write(best, final=False), fabric)
         if best is None:
             return
         data = document.write(best, final=True)
-        self._publish(group, key, data)
+        self._publish(group, key, data, fabric)
         if self.cache is not None:
             try:
                 files.write(self.cache, name, data)
@@ -210,7 +211,9 @@ class Planner:
             self._note(f"the plan {self.cache / name} is ignored: {error}", "damaged")
             return None
 
-    def _publish(self, group: GroupPlans, key: Key, data: bytes) -> None:
+    def _publish(self, group: GroupPlans, key: Key, data: bytes, fabric: Fabric) -> None:
+        if group.fabric is not fabric:  # links have failed meanwhile
+            return
         version = group.published.get(key, 0) + 1
         self.store.set(group.name_of(key, version), data)
         group.published[key] = version
@@ -236,8 +239,9 @@ class Planner:
                     del self._wanted[(group, key)]
 
     def _take(self, group: GroupPlans, key: Key, version: int, data: bytes) -> bool:
-        found = document.read(data, group.fabric, key)
-        group.arrive(key, version, found, self.plan_of(group.fabric, found.schedule, group.rank))
+        fabric = group.fabric
+        found = document.read(data, fabric, key)
+        group.arrive(key, version, found, self.plan_of(fabric, found.schedule, group.rank), fabric)
         return found.final
 
     def _drop(self, group: GroupPlans, key: Key) -> None:
