@@ -65,6 +65,7 @@ class World:
         self.store, self.timeout_s = store, timeout_s
         self.open = 0
         self.carrier: Any = None
+        self.planner: Any = None
         self.recovery: Recovery | None = None
         if len(self.ranks) > 1:
             self.carrier, self.planner, is_resilient = joined(store, rank, len(self.ranks), timeout_s)
@@ -89,6 +90,7 @@ class World:
         self.worker.close()
         if self.carrier is None:
             return
+        self.planner.close()
         with suppress(Exception):  # the store may be gone, with the rank that had it
             until_s = time.monotonic() + patience_s
             left = self.store.add("left", 1)
