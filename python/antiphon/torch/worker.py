@@ -101,7 +101,8 @@ class Worker:
         with self.bell:
             self.closed = True
             self.bell.notify_all()
-        self.carrier.wake()
+        if self.carrier is not None:
+            self.carrier.wake()
         for thread in self.threads:
             if thread is not threading.current_thread():
                 thread.join(timeout=CLOSING_S)
