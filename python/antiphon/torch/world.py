@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,9 @@ class World:
                 self.recovery = Recovery(self, store, rank, len(self.ranks), timeout_s)
         self.worker = Worker(self.carrier)
         self.scratch = Scratch()
+        # Processes of `multiprocessing` end with the second alone.
         atexit.register(self.close, patience_s=0.0)
+        self.last_call = Finalize(None, self.close, (0.0,), exitpriority=10)
 
     def leave(self) -> None:
         """A group is over; with the last one the world is."""
@@ -87,6 +90,7 @@ class World:
     def close(self, patience_s: float) -> None:
         """Leaves the other ranks, which may still need this one to pass on their messages: at most so long."""
         atexit.unregister(self.close)
+        self.last_call.cancel()
         self.worker.close()
         if self.carrier is None:
             return
