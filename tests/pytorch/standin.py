@@ -52,6 +52,9 @@ class Plans:
     def plan(self, collective: str, size: int, root: int = 0) -> Plan:
         return Plan(collective, size, root, self.nodes, self.rank)
 
+    def close(self) -> None:
+        pass
+
 
 @dataclass
 class Planner:
@@ -59,6 +62,9 @@ class Planner:
 
     def group(self, nodes: list[int]) -> Plans:
         return Plans(list(nodes), list(nodes).index(self.node))
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass(eq=False)

@@ -63,6 +63,7 @@ class World:
         self.store, self.timeout_s = store, timeout_s
         self.open = 0
         self.carrier: Any = None
+        self.planner: Any = None
         if len(self.ranks) > 1:
             self.carrier, self.planner = joined(store, rank, len(self.ranks), timeout_s)
         self.worker = Worker(self.carrier)
@@ -84,6 +85,7 @@ class World:
         self.worker.close()
         if self.carrier is None:
             return
+        self.planner.close()
         with suppress(Exception):  # the store may be gone, with the rank that had it
             until_s = time.monotonic() + patience_s
             left = self.store.add("left", 1)

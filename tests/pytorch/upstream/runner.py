@@ -48,7 +48,7 @@ SUITES = {
     # A test that wants the group's name to be the one it was asked for by.
     "name": Suite("antiphon", 4, only="ddp_logging_data_cpu"),
     "all-to-all": Suite("gloo", 4, only="all_to_all", offers="mpi"),
-    "training": Suite("gloo", 4, "training"),
+    "training": Suite("gloo", 4, "frameworks"),
 }
 
 
