@@ -26,8 +26,8 @@ class AntiphonError(ValueError):
     Attributes:
         message: what is wrong, where, and what to do instead, on one line.
         code: stable identifier: ``bad-size``, ``unknown-name``, ``bad-spec``, ``bad-file``,
-            ``not-applicable``, ``not-proven``, ``stalled``, ``too-large``, ``missing-extra``, ``interrupted``, or
-            ``internal``, a fault of Antiphon itself.
+            ``not-applicable``, ``not-proven``, ``stalled``, ``too-large``, ``missing-extra``, ``interrupted``,
+            ``time-limit``, or ``internal``, a fault of Antiphon itself.
     """
 
     def __new__(cls, message: str, code: str) -> AntiphonError:

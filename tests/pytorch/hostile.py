@@ -20,6 +20,12 @@ LISTENS = "0A"
 HANG_UP = struct.pack("ii", 1, 0)
 
 
+def readable(address: str) -> str:
+    """An address as the kernel lists it; any of IPv6 is any of IPv4, too."""
+    words = [bytes.fromhex(address[first : first + 8])[::-1] for first in range(0, len(address), 8)]
+    return socket.inet_ntoa(words[-1]) if len(words) == 1 or words[0] == words[1] == bytes(4) else address
+
+
 def listeners(addresses: list[str]) -> set[tuple[str, int]]:
     """Addresses and ports at which some process in the lab listens; ``0.0.0.0`` as it is."""
     found = set()
@@ -30,13 +36,14 @@ def listeners(addresses: list[str]) -> set[tuple[str, int]]:
             if network in seen:
                 continue
             seen.add(network)
-            lines = (folder / "net" / "tcp").read_text("ascii").splitlines()[1:]
+            texts = [(folder / "net" / file).read_text("ascii") for file in ("tcp", "tcp6")]
+            lines = [line for text in texts for line in text.splitlines()[1:]]
         except OSError:
             continue
         for line in lines:
             local, state = line.split()[1], line.split()[3]
             address, port = local.split(":")
-            name = socket.inet_ntoa(bytes.fromhex(address)[::-1])
+            name = readable(address)
             if state == LISTENS and name in addresses:
                 found.add((name, int(port, 16)))
     return found

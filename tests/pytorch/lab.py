@@ -81,7 +81,13 @@ class Lab:
             [*command, *more, *keep], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         of = f"/proc/{self._keeper.pid}/ns"
-        self._inside = ["nsenter", f"--mount={of}/mnt", f"--net={of}/net", f"--pid={of}/pid_for_children"]
+        self._inside = [
+            "nsenter",
+            f"--wd={Path.cwd()}",
+            f"--mount={of}/mnt",
+            f"--net={of}/net",
+            f"--pid={of}/pid_for_children",
+        ]
         if "--user" in command:
             self._inside[1:1] = [f"--user={of}/user", "--preserve-credentials"]
         try:
@@ -343,7 +349,9 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether no node is left."""
+        """Whether no node is left; when the time is over, none is."""
+        if time.monotonic() > self._until:
+            self.close()
         return all(process.poll() is not None for process, _, _ in self._nodes)
 
     def text(self, node: int) -> str:

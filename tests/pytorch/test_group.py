@@ -125,7 +125,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     from antiphon.torch import group, world
 
     carrier, plans = Carrier(), Plans()
-    monkeypatch.setattr(world, "joined", lambda *_: (carrier, plans))
+    monkeypatch.setattr(world, "joined", lambda *_: (carrier, plans, False))
     found = group.open_group(dist.HashStore(), 0, 2, timedelta(seconds=5), name="0", ranks=[])
     yield Made(found, carrier, plans)
     found.shutdown()

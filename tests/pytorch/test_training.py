@@ -31,6 +31,7 @@ def compared(found: dict[str, list[float]], expected: dict[str, list[float]]) ->
         assert own == pytest.approx(expected[kind], rel=0, abs=TOLERANCE), kind
 
 
+@pytest.mark.covers_processes
 def test_losses_are_those_of_gloo(tmp_path: Path) -> None:
     found = {}
     for backend in ("gloo", BACKEND):

@@ -179,7 +179,7 @@ def main(backend: str, out: str, count: str = str(STEPS), kinds: str = ",".join(
             Path(out).write_text(json.dumps(losses), "utf-8")
         dist.barrier()
     except (RuntimeError, ValueError) as error:
-        os.write(1, f"rank {rank} failed at {time.time():.3f}: {error}\n".encode())
+        os.write(1, f"rank {rank} failed at {time.time():.3f}: {' '.join(str(error).split())}\n".encode())
         os._exit(1)  # what waits in other threads may wait for ever
     dist.destroy_process_group()
 

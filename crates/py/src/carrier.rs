@@ -79,6 +79,9 @@ impl Operation {
     }
 }
 
+/// Link, node, words.
+type FailureRow = (Option<u32>, Option<u32>, String);
+
 /// Arrays that are lent for one call.
 enum Borrowed<'py> {
     Read(PyReadonlyArray1<'py, u8>),
@@ -90,10 +93,10 @@ enum Borrowed<'py> {
 ///
 /// Raises AntiphonError: `bad-spec` if a link of the node has no wire; `stalled`.
 #[pyclass(module = "antiphon._core", frozen)]
-pub struct Carrier(Mutex<Option<Arc<carrier::Carrier>>>);
+pub struct Carrier(Mutex<Option<Arc<carrier::RankCarrier>>>);
 
 impl Carrier {
-    fn get(&self) -> PyResult<Arc<carrier::Carrier>> {
+    fn get(&self) -> PyResult<Arc<carrier::RankCarrier>> {
         let carrier = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         carrier.clone().ok_or_else(|| raise(Error::new(Code::Stalled, "the carrier is closed")))
     }
@@ -108,7 +111,7 @@ impl Carrier {
         let spin = Duration::try_from_secs_f64(spin_us / 1e6).unwrap_or_default();
         let settings = carrier::Settings { packet_bytes: packet_bytes.max(0) as usize, spin };
         let wires = wires.take()?;
-        let carrier = carrier::Carrier::new((*fabric.0).clone(), node, wires, settings).map_err(raise)?;
+        let carrier = carrier::RankCarrier::new((*fabric.0).clone(), node, wires, settings).map_err(raise)?;
         Ok(Carrier(Mutex::new(Some(Arc::new(carrier)))))
     }
 
@@ -271,7 +274,7 @@ impl Carrier {
     }
 
     /// What has failed since: (link of the first fabric or None, node or None, in words).
-    fn failures(&self) -> PyResult<Vec<(Option<u32>, Option<u32>, String)>> {
+    fn failures(&self) -> PyResult<Vec<FailureRow>> {
         let failures = self.get()?.failures();
         Ok(failures.into_iter().map(|failure| (failure.link, failure.node, failure.what)).collect())
     }

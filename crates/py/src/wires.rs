@@ -1,7 +1,7 @@
 //! Connections between the processes of a job.
 
 use crate::prelude::*;
-use antiphon_run::wires::{self, Cable, Port, Remote};
+use antiphon_run::wires::{self, Cable, Remote, WirePort};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,6 +19,9 @@ impl Wires {
     }
 }
 
+/// Cable, neighbour, link out, link in, name.
+type PortRow = (u32, u32, Option<u32>, Option<u32>, String);
+
 /// Joins the cables of a node, with the 32 bytes of the secret of its job.
 ///
 /// Raises AntiphonError: `bad-size` for another secret.
@@ -34,7 +37,7 @@ impl Joiner {
     }
 }
 
-/// An address without a port: `10.0.0.1`, or `fe80::1%eth0` with the interface.
+/// An address without a port: `10.0.0.1`, or `fe80::1%eth0` or `fe80::1%3` with the interface.
 fn address(text: &str) -> Result<(IpAddr, u32), Error> {
     let (address, interface) = text.split_once('%').unwrap_or((text, ""));
     let unknown =
@@ -78,6 +81,7 @@ fn remote(own: &str, text: &str) -> Result<Remote, Error> {
 #[pymethods]
 impl Joiner {
     #[new]
+    #[pyo3(signature = (node, secret: "bytes"))]
     fn new(node: u32, secret: Vec<u8>) -> PyResult<Self> {
         let size = secret.len();
         let secret = secret
@@ -86,11 +90,15 @@ impl Joiner {
         Ok(Joiner { node, joiner: Mutex::new(wires::Joiner::new(node, secret)) })
     }
 
-    /// Listens at an address of this host (`10.0.0.1`, `fe80::1%eth0`) and nowhere else. Returns the port.
+    /// Listens at an address of this host (`10.0.0.1`, `fe80::1%eth0`) and nowhere else; with an interface (`169.254.1.1%3`)
+    /// only to what comes over it. Returns the port.
     ///
     /// Raises AntiphonError: `bad-spec`; `stalled` if the system refuses.
     fn listen(&self, address: Text<'_>) -> PyResult<u16> {
-        with_port(address.0, 0).and_then(|at| self.get().listen(at)).map_err(raise)
+        let (at, interface) = self::address(address.0).map_err(raise)?;
+        with_port(address.0, 0)
+            .and_then(|full| self.get().listen(full, if at.is_ipv4() { interface } else { 0 }))
+            .map_err(raise)
     }
 
     /// Listens within this host, at the path of a Unix-domain socket.
@@ -149,13 +157,13 @@ impl Joiner {
     /// people). Other cables are closed.
     ///
     /// Raises AntiphonError: `bad-spec` for a cable that is not joined.
-    fn wires(&self, ports: Vec<(u32, u32, Option<u32>, Option<u32>, String)>) -> PyResult<Wires> {
+    fn wires(&self, ports: Vec<PortRow>) -> PyResult<Wires> {
         let mut joiner = self.get();
         let mut found = vec![];
         for (cable, neighbour, out_link, in_link, name) in ports {
             let missing = || raise(Error::new(Code::BadSpec, format!("cable {cable} is not joined")));
             let wires = joiner.take(cable).ok_or_else(missing)?;
-            found.push(Port { neighbour, out_link, in_link, wires, name });
+            found.push(WirePort { neighbour, out_link, in_link, wires, name });
         }
         Ok(Wires(Mutex::new(Some(wires::Wires { ports: found }))))
     }

@@ -178,7 +178,7 @@ def _measured(
             found = [json.loads(store.get(f"{key}-{each}")) for each in range(ranks)]
             took = _times_ns([each[0] for each in found], [each[1] for each in found])
             time_us = median(took) / several / 1e3
-            plan = _plan(collective, size)
+            facts = _facts(collective, size)
             rows.append(
                 {
                     "collective": collective,
@@ -188,9 +188,9 @@ def _measured(
                     "least_us": min(took) / several / 1e3,
                     "most_us": max(took) / several / 1e3,
                     "bus_bandwidth_gb_per_s": size / time_us / 1e3 * bus_factor(collective, ranks),
-                    "bound_us": getattr(plan, "bound_us", None),
-                    "predicted_us": getattr(plan, "predicted_us", None),
-                    "algorithm": getattr(plan, "algorithm", None),
+                    "bound_us": facts["bound_s"] and facts["bound_s"] * 1e6,
+                    "predicted_us": facts["predicted_s"] and facts["predicted_s"] * 1e6,
+                    "algorithm": facts["algorithm"],
                     "wrong": sum(each[2] for each in found),
                 }
             )
@@ -202,12 +202,13 @@ def _measured(
     return rows
 
 
-def _plan(collective: str, size: int) -> Any:
-    """What the process group says about how it does a collective, if it does."""
+def _facts(collective: str, size: int) -> dict[str, Any]:
+    """How the process group does a collective, if it is Antiphon's: ``algorithm``, ``predicted_s`` and ``bound_s``."""
     import torch.distributed as dist
 
-    plan_of = getattr(dist.group.WORLD, "plan_of", None)
-    return plan_of(collective, size) if plan_of else None
+    plans = getattr(getattr(dist.group.WORLD, "planned", None), "plans", None)
+    nothing = dict.fromkeys(("algorithm", "predicted_s", "bound_s"))
+    return nothing if plans is None else nothing | plans.facts(collective, size)
 
 
 def _clock() -> str:
@@ -244,7 +245,7 @@ def _case(collective: str, size: int, element: Any, rank: int, ranks: int, numbe
         return ((places + 7 * of + 3 * part + number) % STEPS).to(element)
 
     def total(part: int = 0) -> Any:
-        return sum(data(of, part).to(torch.int64) for of in range(ranks)).to(element)
+        return torch.stack([data(of, part).to(torch.int64) for of in range(ranks)]).sum(0).to(element)
 
     one, all_ = torch.empty(count, dtype=element), torch.empty(count * parts, dtype=element)
     if collective in ("all-reduce", "reduce"):

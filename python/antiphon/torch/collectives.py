@@ -11,6 +11,7 @@ import torch
 
 from antiphon.torch.elements import COPIED, Reduction, divide
 from antiphon.torch.memory import SHARD_STEP_BYTES, Bytes, Call, Pieces, copy, joined
+from antiphon.torch.recovery import Kept
 from antiphon.torch.work import Request, Steps, Work
 from antiphon.torch.world import World
 
@@ -40,12 +41,19 @@ class Planned:
     def request(self, plan: Any, memory: Pieces, how: Reduction) -> Request:
         """One collective, counted now and begun by whoever drives."""
         self.calls += 1
+        if self.world.recovery is not None:
+            return partial(Kept, self, plan, self.calls, memory, how)
         return partial(self.world.carrier.collective, plan, self.number, self.calls, memory, how.element, how.operation)
+
+    def again(self, plan: Any) -> Any:
+        """The plan that does what another one did, on the links that are left."""
+        self._control = None
+        return self.plans.again(plan.collective, plan.bytes, plan.root)
 
     def control(self) -> Any:
         """The plan of an all-reduce of few numbers, always the same."""
         if self._control is None:
-            self._control = self.plans.plan("all-reduce", AGREED * 8)
+            self._control = self.plans.again("all-reduce", AGREED * 8)
         return self._control
 
     def agree(self, numbers: list[int]) -> list[int]:

@@ -119,6 +119,7 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
             opts is not None
             and not getattr(opts, "asyncOp", True)
             and planned.plans is not None
+            and planned.world.recovery is None
             and self.batch is None
             and not torch.autograd._profiler_enabled()
             and plain(tensor)

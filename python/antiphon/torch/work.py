@@ -24,6 +24,10 @@ UNLIMITED = timedelta(0)
 _futures = threading.Lock()
 
 
+def _value(future: Any) -> Any:
+    return future.value()
+
+
 class Finished(dist.Work):  # type: ignore[misc]  # torch is not there when types are checked
     """A call that was done when it came back."""
 
@@ -86,6 +90,7 @@ class Work(dist.Work):  # type: ignore[misc]
         self.source, self.hint = -1, ""
         self.over = threading.Event()
         self.future: Any = None
+        self.outcome: Any = None
         self.arrived: Callable[[], None] | None = None
 
     def prepare(self) -> bool:
@@ -129,10 +134,13 @@ class Work(dist.Work):  # type: ignore[misc]
             made = self.future is None
             if made:
                 self.future = _future(self.tensors)
+                # What Python sets as its exception is a value for PyTorch's C++, which takes it for tensors; what a
+                # callback raises is an error to both.
+                self.outcome = self.future.then(_value)
             done = self.done
         if made and done:
             self._settle()
-        return self.future
+        return self.outcome
 
     def _settle(self) -> None:
         if self.future.done():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from antiphon.errors import AntiphonError
 from antiphon.torch.failures import failure, timed_out
+from antiphon.torch.recovery import Kept
 from antiphon.torch.staging import Arrival
 from antiphon.torch.work import Request, Work
 
@@ -99,7 +101,8 @@ class Worker:
         with self.bell:
             self.closed = True
             self.bell.notify_all()
-        self.carrier.wake()
+        if self.carrier is not None:  # a group of one has none
+            self.carrier.wake()
         for thread in self.threads:
             if thread is not threading.current_thread():
                 thread.join(timeout=CLOSING_S)
@@ -153,9 +156,8 @@ class Worker:
         finally:
             for work in ended:
                 self.works.remove(work)
-                for each in work.waiting:
-                    if not each.done and not isinstance(each, Arrival):
-                        self.carrier.give_up(each)
+                for each in _carried(each for each in work.waiting if not each.done):
+                    self.carrier.give_up(each)
                 work.end()
             self.lead.release()
         # What is chained to a future may wait for the rest; and a call that has what it wanted drives no more.
@@ -171,6 +173,9 @@ class Worker:
         try:
             if work.requests is not None:
                 work.waiting, work.requests = [request() for request in work.requests], None
+            for each in work.waiting:
+                if isinstance(each, Kept):
+                    each.advance()
             while all(each.done and each.failure is None for each in work.waiting):
                 work.waiting = [request() for request in work.steps.send(work.waiting)]
         except StopIteration:
@@ -191,7 +196,7 @@ class Worker:
     def _drive(self, now_s: float, until_s: float | None) -> None:
         """Lets the carrier run until an operation is done, there is new work, or the first time limit is over."""
         waiting = [each for work in self.works for each in work.waiting if not each.done]
-        operations = [each for each in waiting if not isinstance(each, Arrival)]
+        operations = _carried(waiting)
         limits_s = [work.deadline_s - now_s for work in self.works]
         if until_s is not None:
             limits_s.append(until_s - now_s)
@@ -212,7 +217,7 @@ class Worker:
     def _drive_first(self, limit_s: float) -> None:
         """Drives the first work that waits for the carrier, alone: two on the same numbers take turns."""
         for work in self.works:
-            operations = [each for each in work.waiting if not each.done and not isinstance(each, Arrival)]
+            operations = _carried(each for each in work.waiting if not each.done)
             if operations:
                 try:
                     self.carrier.drive(operations, limit_s)
@@ -220,3 +225,9 @@ class Worker:
                     if error.code != "time-limit":
                         work.error = failure(error, work.name)
                 return
+
+
+def _carried(waiting: Iterable[Any]) -> list[Any]:
+    """The operations of the carrier among what work waits for."""
+    carried = (each.operation if isinstance(each, Kept) else each for each in waiting)
+    return [each for each in carried if not isinstance(each, Arrival)]

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from antiphon.errors import AntiphonError
 from antiphon.torch.failures import failure
 from antiphon.torch.memory import Scratch
+from antiphon.torch.recovery import Recovery
 from antiphon.torch.worker import Worker
 
 CLOSING_S = 5.0
@@ -28,8 +29,8 @@ _worlds: list[World] = []
 _lock = threading.Lock()
 
 
-def joined(store: Any, rank: int, size: int, timeout_s: float) -> tuple[Any, Any]:
-    """Finds the wiring; gives the carrier of this rank and its planner.
+def joined(store: Any, rank: int, size: int, timeout_s: float) -> tuple[Any, Any, bool]:
+    """Finds the wiring; gives the carrier of this rank, its planner, and whether to go on after links have failed.
 
     Args:
         store: PyTorch's, for this job alone.
@@ -48,7 +49,8 @@ def joined(store: Any, rank: int, size: int, timeout_s: float) -> tuple[Any, Any
     connected = connect(store, rank, size, timeout_s=timeout_s, settings=settings)
     spin = {} if settings.spin_us is None else {"spin_us": settings.spin_us}
     carrier = _core.Carrier(connected.wires, connected.fabric, rank, **spin)
-    return carrier, Planner(connected.fabric, rank, store, cache=Path("~/.cache/antiphon/plans").expanduser())
+    planner = Planner(connected.fabric, rank, store, cache=Path("~/.cache/antiphon/plans").expanduser())
+    return carrier, planner, settings.resilient
 
 
 class World:
@@ -64,8 +66,11 @@ class World:
         self.open = 0
         self.carrier: Any = None
         self.planner: Any = None
+        self.recovery: Recovery | None = None
         if len(self.ranks) > 1:
-            self.carrier, self.planner = joined(store, rank, len(self.ranks), timeout_s)
+            self.carrier, self.planner, is_resilient = joined(store, rank, len(self.ranks), timeout_s)
+            if is_resilient:
+                self.recovery = Recovery(self, store, rank, len(self.ranks), timeout_s)
         self.worker = Worker(self.carrier)
         self.scratch = Scratch()
         atexit.register(self.close, patience_s=0.0)

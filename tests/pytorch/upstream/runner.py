@@ -151,11 +151,6 @@ def _take_over(name: str) -> None:
     """Registers this process group under another's name."""
     import antiphon.torch
 
-    if os.environ.get("ANTIPHON_STANDIN"):
-        import antiphon.torch.world as world
-
-        sys.path.insert(0, str(HERE.parent))
-        world.joined = importlib.import_module(os.environ["ANTIPHON_STANDIN"]).joined
     antiphon.torch.register(name)
 
 

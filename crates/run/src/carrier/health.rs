@@ -1,6 +1,6 @@
 //! Links and nodes that have failed: how a node notices, and how it tells all others.
 
-use super::node::Node;
+use super::node::CarrierNode;
 use super::packet::{PacketHeader, PacketKind};
 use antiphon_base::error::{Code, Error};
 use antiphon_model::fabric::{LinkId, NodeId};
@@ -49,7 +49,7 @@ impl Health {
     }
 }
 
-impl Node {
+impl CarrierNode {
     /// Beats, and looks for links that are silent.
     pub fn tick(&mut self, now: Instant) {
         let since = now.duration_since(self.health.last_beat);

@@ -1,7 +1,7 @@
 //! One node of a running fabric: it runs a rank's part of proven schedules, sends and receives messages, and passes on the packets that
 //! others send through it.
 //!
-//! Whoever waits drives: [`Carrier::drive`] runs the event loop in the calling thread, which lends its memory meanwhile, so that
+//! Whoever waits drives: [`RankCarrier::drive`] runs the event loop in the calling thread, which lends its memory meanwhile, so that
 //! no other thread ever touches it. While nobody drives, a thread of the carrier passes on what is for others and keeps what comes early.
 
 mod collective;
@@ -25,14 +25,14 @@ use crate::{ElementType, Reduction};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::{Fabric, NodeId};
 use mio::{Events, Interest, Poll, Token, Waker};
-use node::{Lent, Node};
+use node::{CarrierNode, Lent};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Token of [`Carrier::wake`].
+/// Token of [`RankCarrier::wake`].
 const WAKE: Token = Token(usize::MAX);
 /// How long a node that passes nothing on may be without a driver before its own thread takes over.
 const LINGER: Duration = Duration::from_millis(2);
@@ -73,13 +73,13 @@ pub enum RunKey {
 }
 
 /// A node; see the module.
-pub struct Carrier {
+pub struct RankCarrier {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    turn: Mutex<Turn>,
+    turn: Mutex<DriverTurn>,
     waker: Waker,
     /// Threads that drive or want to.
     drivers: AtomicUsize,
@@ -91,24 +91,24 @@ struct Shared {
 }
 
 /// What one thread at a time has.
-struct Turn {
+struct DriverTurn {
     poll: Poll,
     events: Events,
-    node: Node,
+    node: CarrierNode,
 }
 
-impl Carrier {
+impl RankCarrier {
     /// A node of a fabric with its wires, from now on.
     ///
     /// # Errors
     /// [`Code::BadSpec`] if a link of the node has no wire; [`Code::Stalled`] if the system has no event loop.
-    pub fn new(fabric: Fabric, node: NodeId, wires: Wires, settings: Settings) -> Result<Carrier> {
+    pub fn new(fabric: Fabric, node: NodeId, wires: Wires, settings: Settings) -> Result<RankCarrier> {
         let packet_bytes = settings.packet_bytes.clamp(64, MAX_PACKET_BYTES) & !15;
-        let node = Node::new(fabric, node, wires, Settings { packet_bytes, ..settings })?;
+        let node = CarrierNode::new(fabric, node, wires, Settings { packet_bytes, ..settings })?;
         let of_system = |what: io::Error| Error::new(Code::Stalled, format!("no event loop: {what}"));
         let poll = Poll::new().map_err(of_system)?;
         let waker = Waker::new(poll.registry(), WAKE).map_err(of_system)?;
-        let mut turn = Turn { poll, events: Events::with_capacity(64), node };
+        let mut turn = DriverTurn { poll, events: Events::with_capacity(64), node };
         turn.register().map_err(of_system)?;
         let shared = Arc::new(Shared {
             turn: Mutex::new(turn),
@@ -123,11 +123,11 @@ impl Carrier {
         let relay = shared.clone();
         let thread =
             thread::Builder::new().name("antiphon".into()).spawn(move || relay.pass_on()).map_err(of_system)?;
-        Ok(Carrier { shared, thread: Some(thread) })
+        Ok(RankCarrier { shared, thread: Some(thread) })
     }
 
     /// Begins a collective with a plan that all ranks of the group have, on numbers of a type. It moves while its memory is lent to
-    /// [`Carrier::drive`].
+    /// [`RankCarrier::drive`].
     ///
     /// # Errors
     /// [`Code::BadSpec`] if one with this group and sequence is under way; [`Code::Stalled`] if a link or node has failed.
@@ -160,14 +160,14 @@ impl Carrier {
     /// Asks for a message of `bytes` from the rank at a node, or from any.
     ///
     /// # Errors
-    /// As [`Carrier::send`].
+    /// As [`RankCarrier::send`].
     pub fn receive(&self, group: u32, source: Option<NodeId>, tag: u32, bytes: usize) -> Result<RunKey> {
         let mut turn = self.shared.take();
         turn.node.has_failed().map_or(Ok(()), Err)?;
         turn.node.receive(group, source, tag, bytes)
     }
 
-    /// Runs until one of the runs whose memory is lent has ended, [`Carrier::wake`] is called, or `patience` is over. Returns
+    /// Runs until one of the runs whose memory is lent has ended, [`RankCarrier::wake`] is called, or `patience` is over. Returns
     /// those that have ended: their places in `lent`, with the node that a message came from, or why they failed; and whether it
     /// was woken.
     pub fn drive(
@@ -188,6 +188,12 @@ impl Carrier {
                 if !ended.is_empty() {
                     return (ended, false);
                 }
+            }
+            if self.shared.drivers.load(Ordering::Acquire) > 1 {
+                // Somebody begins or ends something, which takes no time.
+                drop(turn);
+                thread::yield_now();
+                turn = self.shared.take();
             }
             if has_changed {
                 quiet_since = None;
@@ -218,7 +224,7 @@ impl Carrier {
         self.shared.take().node.last_news.elapsed()
     }
 
-    /// Makes the next [`Carrier::drive`], or one that runs, return.
+    /// Makes the next [`RankCarrier::drive`], or one that runs, return.
     pub fn wake(&self) {
         self.shared.is_woken.store(true, Ordering::Release);
         _ = self.shared.waker.wake();
@@ -244,7 +250,7 @@ impl Carrier {
     }
 }
 
-impl Drop for Carrier {
+impl Drop for RankCarrier {
     fn drop(&mut self) {
         {
             let mut turn = self.shared.take();
@@ -268,19 +274,19 @@ impl Drop for Carrier {
 /// A turn of somebody who drives.
 struct Driving<'a> {
     shared: &'a Shared,
-    turn: Option<MutexGuard<'a, Turn>>,
+    turn: Option<MutexGuard<'a, DriverTurn>>,
 }
 
 impl std::ops::Deref for Driving<'_> {
-    type Target = Turn;
+    type Target = DriverTurn;
 
-    fn deref(&self) -> &Turn {
+    fn deref(&self) -> &DriverTurn {
         self.turn.as_ref().expect("it is given back on drop")
     }
 }
 
 impl std::ops::DerefMut for Driving<'_> {
-    fn deref_mut(&mut self) -> &mut Turn {
+    fn deref_mut(&mut self) -> &mut DriverTurn {
         self.turn.as_mut().expect("it is given back on drop")
     }
 }
@@ -330,7 +336,7 @@ impl Shared {
     }
 }
 
-impl Turn {
+impl DriverTurn {
     fn register(&mut self) -> io::Result<()> {
         for (number, wire) in self.node.ports.iter_mut().flat_map(|port| &mut port.wires).enumerate() {
             let interest = Interest::READABLE | Interest::WRITABLE;
@@ -341,7 +347,7 @@ impl Turn {
 
     /// Waits until a wire has news, somebody wakes it, or for so long.
     fn sleep(&mut self, most: Duration) {
-        let wires = |node: &mut Node, what: fn(&mut dyn crate::wires::Wire) -> bool| {
+        let wires = |node: &mut CarrierNode, what: fn(&mut dyn crate::wires::ByteWire) -> bool| {
             let wires = node.ports.iter_mut().flat_map(|port| &mut port.wires);
             wires.filter(|wire| !wire.is_dead).fold(false, |any, wire| what(&mut *wire.wire) | any)
         };

@@ -26,7 +26,7 @@ const MAX_EARLY_BYTES: usize = 256 << 20;
 /// Memory that is lent, by run.
 pub(super) type Lent<'l, 'a> = HashMap<RunKey, &'l mut LentMemory<'a>>;
 
-pub(super) struct Node {
+pub(super) struct CarrierNode {
     pub node: NodeId,
     settings: Settings,
     pub fabric: Fabric,
@@ -54,8 +54,8 @@ pub(super) struct Node {
     pub last_news: Instant,
 }
 
-impl Node {
-    pub fn new(fabric: Fabric, node: NodeId, wires: Wires, settings: Settings) -> Result<Node> {
+impl CarrierNode {
+    pub fn new(fabric: Fabric, node: NodeId, wires: Wires, settings: Settings) -> Result<CarrierNode> {
         let now = Instant::now();
         let mut ports: Vec<CarrierPort> = vec![];
         for given in wires.ports {
@@ -68,7 +68,7 @@ impl Node {
             ports[at].wires.extend(given.wires.into_iter().map(wire));
         }
         let nodes = fabric.nodes.len();
-        let mut made = Node {
+        let mut made = CarrierNode {
             node,
             settings,
             health: Health::new(now),

@@ -4,7 +4,7 @@ use super::RunKey;
 use super::lent::LentMemory;
 use super::packet::{HOP_BYTES, PACKET_HEADER_BYTES, PacketHeader};
 use crate::RankMessage;
-use crate::wires::Wire;
+use crate::wires::ByteWire;
 use antiphon_model::fabric::{LinkId, NodeId};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -32,7 +32,7 @@ pub(super) struct CarrierPort {
 }
 
 pub(super) struct PortWire {
-    pub wire: Box<dyn Wire>,
+    pub wire: Box<dyn ByteWire>,
     /// The link that goes there; the other end's wire has the one back.
     pub link: Option<LinkId>,
     /// The cable, for people.
@@ -62,7 +62,7 @@ pub(super) struct OwnMessage {
 }
 
 impl PortWire {
-    pub fn new(wire: Box<dyn Wire>, link: Option<LinkId>, name: String, now: Instant) -> PortWire {
+    pub fn new(wire: Box<dyn ByteWire>, link: Option<LinkId>, name: String, now: Instant) -> PortWire {
         PortWire {
             wire,
             link,

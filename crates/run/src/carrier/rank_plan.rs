@@ -66,7 +66,7 @@ impl RankPlan {
                 }
                 let all = elements(&schedule, lane, region.offset..region.offset + region.bytes, 1);
                 // An element that begins in the lane may end behind it.
-                touched.push(all.start & !7..(all.end + 7 & !7).min(memory_bytes(&schedule) as usize));
+                touched.push(all.start & !7..((all.end + 7) & !7).min(memory_bytes(&schedule) as usize));
             }
         }
         touched.retain(|range| !range.is_empty());

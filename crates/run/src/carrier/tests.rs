@@ -1,7 +1,7 @@
 //! Nodes joined by socket pairs of this process.
 
 use super::*;
-use crate::wires::{Port, Wire};
+use crate::wires::{ByteWire, WirePort};
 use crate::{Output, memory_bytes, numbers, outputs, wrong};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::system::System;
@@ -19,7 +19,7 @@ fn nothing_now(outcome: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-impl Wire for PairWire {
+impl ByteWire for PairWire {
     fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         nothing_now(self.0.write_vectored(slices))
     }
@@ -37,8 +37,8 @@ impl Wire for PairWire {
 }
 
 /// A carrier for every node of a fabric, with so many wires a cable.
-fn carriers(fabric: &Fabric, wires_per_cable: usize) -> Vec<Carrier> {
-    let mut ports: Vec<Vec<Port>> = fabric.nodes.iter().map(|_| vec![]).collect();
+fn carriers(fabric: &Fabric, wires_per_cable: usize) -> Vec<RankCarrier> {
+    let mut ports: Vec<Vec<WirePort>> = fabric.nodes.iter().map(|_| vec![]).collect();
     for (out, link) in (0..).zip(&fabric.links).filter(|(_, link)| link.from < link.to) {
         let back = fabric.link_between(link.to, link.from).unwrap();
         let pairs: Vec<_> = (0..wires_per_cable).map(|_| UnixStream::pair().unwrap()).collect();
@@ -46,13 +46,19 @@ fn carriers(fabric: &Fabric, wires_per_cable: usize) -> Vec<Carrier> {
         for (end, neighbour, out_link, in_link, streams) in
             [(link.from, link.to, out, back, near), (link.to, link.from, back, out, far)]
         {
-            let wires = streams.into_iter().map(|stream| Box::new(PairWire(stream)) as Box<dyn Wire>).collect();
+            let wires = streams.into_iter().map(|stream| Box::new(PairWire(stream)) as Box<dyn ByteWire>).collect();
             let name = format!("cable {}-{}", link.from, link.to);
-            ports[end as usize].push(Port { neighbour, out_link: Some(out_link), in_link: Some(in_link), wires, name });
+            ports[end as usize].push(WirePort {
+                neighbour,
+                out_link: Some(out_link),
+                in_link: Some(in_link),
+                wires,
+                name,
+            });
         }
     }
     let settings = Settings { packet_bytes: 1024, ..Settings::default() };
-    let carrier = |(node, ports)| Carrier::new(fabric.clone(), node, Wires { ports }, settings).unwrap();
+    let carrier = |(node, ports)| RankCarrier::new(fabric.clone(), node, Wires { ports }, settings).unwrap();
     (0..).zip(ports).map(carrier).collect()
 }
 
@@ -61,14 +67,14 @@ fn lend(key: RunKey, memory: &mut [u8]) -> [(RunKey, LentMemory<'_>); 1] {
 }
 
 /// Drives a run to its end.
-fn drive(carrier: &Carrier, key: RunKey, memory: &mut [u8]) -> Result<NodeId> {
+fn drive(carrier: &RankCarrier, key: RunKey, memory: &mut [u8]) -> Result<NodeId> {
     let ended = carrier.drive(&mut lend(key, memory), Some(Duration::from_secs(20))).0.pop();
     ended.unwrap_or_else(|| panic!("waited for {}", carrier.waits_for(key))).1
 }
 
 /// Runs a collective on the ranks of `view`, a group of nodes; the number of wrong elements.
 fn run(
-    carriers: &[Carrier],
+    carriers: &[RankCarrier],
     view: &Fabric,
     collective: Collective,
     bytes: u64,
@@ -250,11 +256,11 @@ fn all_learn_who_has_ended() {
 
 /// A wire that takes all and gives nothing, once it is cut.
 struct Cut {
-    wire: Box<dyn Wire>,
+    wire: Box<dyn ByteWire>,
     is_cut: Arc<AtomicBool>,
 }
 
-impl Wire for Cut {
+impl ByteWire for Cut {
     fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.is_cut.load(Ordering::Relaxed) {
             true => Ok(slices.iter().map(|slice| slice.len()).sum()),

@@ -1,6 +1,6 @@
 //! Connections come about: who listens, who joins, and how both prove that they belong to the same job.
 
-use super::Wire;
+use super::ByteWire;
 use super::ring::{RingWire, SharedFile};
 use super::stream::StreamWire;
 use antiphon_base::error::{Code, Error, Result};
@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU32;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -27,6 +28,8 @@ const STRANGER: Duration = Duration::from_secs(1);
 const MAX_STRANGERS: usize = 64;
 /// Time between two attempts to join, or to accept.
 const RETRY: Duration = Duration::from_millis(10);
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 /// Longest name of a shared file.
 const MAX_PATH: usize = 200;
 
@@ -50,7 +53,7 @@ pub enum Remote {
     Tcp {
         /// Of this end.
         from: IpAddr,
-        /// Number of the interface of `from`, for addresses of links.
+        /// Number of the interface of `from`, for addresses of links; 0: by the routes of the system.
         scope: u32,
         /// Of the other end.
         to: SocketAddr,
@@ -65,7 +68,7 @@ pub struct Joiner {
     secret: [u8; 32],
     listeners: Vec<Listener>,
     /// Connections by cable and stream.
-    pub(super) joined: BTreeMap<u32, Vec<Box<dyn Wire>>>,
+    pub(super) joined: BTreeMap<u32, Vec<Box<dyn ByteWire>>>,
 }
 
 enum Listener {
@@ -77,7 +80,7 @@ enum Listener {
 trait Connection: Read + Write + Send + Sized {
     fn limit(&self, time: Duration) -> io::Result<()>;
     /// The wire, when both ends trust each other.
-    fn wire(self, is_maker: bool) -> io::Result<Box<dyn Wire>>;
+    fn wire(self, is_maker: bool) -> io::Result<Box<dyn ByteWire>>;
 }
 
 impl Connection for TcpStream {
@@ -86,7 +89,7 @@ impl Connection for TcpStream {
         self.set_write_timeout(Some(time))
     }
 
-    fn wire(self, _is_maker: bool) -> io::Result<Box<dyn Wire>> {
+    fn wire(self, _is_maker: bool) -> io::Result<Box<dyn ByteWire>> {
         Ok(Box::new(StreamWire::of_tcp(self)?))
     }
 }
@@ -98,7 +101,7 @@ impl Connection for UnixStream {
     }
 
     /// Shared memory, if both ends can have it, else the socket itself.
-    fn wire(mut self, is_maker: bool) -> io::Result<Box<dyn Wire>> {
+    fn wire(mut self, is_maker: bool) -> io::Result<Box<dyn ByteWire>> {
         let mut answer = [0];
         let file = if is_maker {
             let mut name = [0; 8];
@@ -206,7 +209,7 @@ fn receive(stream: &mut impl Connection, secret: &[u8; 32], node: u32) -> io::Re
     Ok([word(24), word(28), word(16)])
 }
 
-type Found = Mutex<HashMap<(u32, u32), Box<dyn Wire>>>;
+type JoinedWires = Mutex<HashMap<(u32, u32), Box<dyn ByteWire>>>;
 
 impl Joiner {
     /// Of a node, with the secret of its job.
@@ -214,13 +217,18 @@ impl Joiner {
         Joiner { node, secret, listeners: vec![], joined: BTreeMap::new() }
     }
 
-    /// Listens at an address of this host, and nowhere else; the port.
+    /// Listens at an address of this host, and nowhere else; the port. With the number of an interface (for IPv6 that of the
+    /// address) only what comes over it is heard.
     ///
     /// # Errors
     /// [`Code::Stalled`] if the system refuses.
-    pub fn listen(&mut self, at: SocketAddr) -> Result<u16> {
+    pub fn listen(&mut self, at: SocketAddr, interface: u32) -> Result<u16> {
         let listen = || {
-            let listener = TcpListener::bind(at)?;
+            let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+            keep_to(&socket, at, interface)?;
+            socket.bind(&SockAddr::from(at))?;
+            socket.listen(BACKLOG)?;
+            let listener = TcpListener::from(socket);
             listener.set_nonblocking(true)?;
             let port = listener.local_addr()?.port();
             Ok((listener, port))
@@ -250,7 +258,7 @@ impl Joiner {
     /// listens.
     pub fn join(&mut self, cables: &[Cable], patience: Duration) -> Vec<(u32, String)> {
         let until = Instant::now() + patience;
-        let (found, strangers) = (Found::default(), AtomicUsize::new(0));
+        let (found, strangers) = (JoinedWires::default(), AtomicUsize::new(0));
         let all: HashMap<(u32, u32), u32> =
             cables.iter().flat_map(|c| (0..c.streams).map(|stream| ((c.number, stream), c.neighbour))).collect();
         let expected: HashMap<(u32, u32), u32> = cables
@@ -334,7 +342,7 @@ impl Joiner {
     }
 
     /// The wires of a cable, once.
-    pub fn take(&mut self, cable: u32) -> Option<Vec<Box<dyn Wire>>> {
+    pub fn take(&mut self, cable: u32) -> Option<Vec<Box<dyn ByteWire>>> {
         self.joined.remove(&cable)
     }
 }
@@ -344,7 +352,7 @@ fn join_one(
     secret: &[u8; 32],
     who: [u32; 4],
     until: Instant,
-) -> std::result::Result<Box<dyn Wire>, String> {
+) -> std::result::Result<Box<dyn ByteWire>, String> {
     loop {
         let outcome = match remote {
             Remote::Tcp { from, scope, to } => connect(*from, *scope, *to, until).and_then(|mut stream| {
@@ -364,9 +372,19 @@ fn join_one(
     }
 }
 
+/// Ties a socket to an interface. Where all ports have 169.254.0.0/16, routes say nothing of the cable, and a host answers for
+/// all its addresses on each; the zone of IPv6 says it.
+fn keep_to(socket: &Socket, address: SocketAddr, interface: u32) -> io::Result<()> {
+    match address {
+        SocketAddr::V4(_) if interface != 0 => socket.bind_device_by_index_v4(NonZeroU32::new(interface)),
+        _ => Ok(()),
+    }
+}
+
 /// A TCP connection from an address of this host.
 fn connect(from: IpAddr, scope: u32, to: SocketAddr, until: Instant) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    keep_to(&socket, to, scope)?;
     let mut from = SocketAddr::from((from, 0));
     if let SocketAddr::V6(from) = &mut from {
         from.set_scope_id(scope);
@@ -383,7 +401,7 @@ fn welcome<S: Connection>(
     secret: &[u8; 32],
     node: u32,
     expected: &HashMap<(u32, u32), u32>,
-    found: &Found,
+    found: &JoinedWires,
     strangers: &AtomicUsize,
 ) {
     let who = receive(&mut stream, secret, node);
@@ -409,7 +427,7 @@ mod tests {
         Cable { number, neighbour, streams, remote }
     }
 
-    fn exchange(one: &mut Box<dyn Wire>, other: &mut Box<dyn Wire>) {
+    fn exchange(one: &mut Box<dyn ByteWire>, other: &mut Box<dyn ByteWire>) {
         for (from, to) in [(&mut *one, &mut *other)] {
             assert_eq!(from.send(&[IoSlice::new(b"hello")]).unwrap(), 5);
             let mut found = [0; 5];
@@ -427,7 +445,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("1");
         let (mut low, mut high) = (Joiner::new(0, [5; 32]), Joiner::new(1, [5; 32]));
-        let to = SocketAddr::from((HOME, high.listen(SocketAddr::from((HOME, 0))).unwrap()));
+        let to = SocketAddr::from((HOME, high.listen(SocketAddr::from((HOME, 0)), 0).unwrap()));
         high.listen_local(&path).unwrap();
         let tcp = Remote::Tcp { from: HOME, scope: 0, to };
         let patience = Duration::from_secs(5);
@@ -453,7 +471,7 @@ mod tests {
     #[test]
     fn strangers_change_nothing() {
         let (mut low, mut high) = (Joiner::new(0, [5; 32]), Joiner::new(1, [5; 32]));
-        let to = SocketAddr::from((HOME, high.listen(SocketAddr::from((HOME, 0))).unwrap()));
+        let to = SocketAddr::from((HOME, high.listen(SocketAddr::from((HOME, 0)), 0).unwrap()));
         let tcp = |from| Remote::Tcp { from, scope: 0, to };
         let mut recorded = vec![0; HELLO_BYTES];
         recorded[..16].copy_from_slice(&MAGIC);
@@ -484,7 +502,7 @@ mod tests {
     }
 
     /// The other end has closed it.
-    fn high_is_silent(wires: Option<Vec<Box<dyn Wire>>>) -> bool {
+    fn high_is_silent(wires: Option<Vec<Box<dyn ByteWire>>>) -> bool {
         let Some(mut wires) = wires else { return true };
         let until = Instant::now() + Duration::from_secs(3);
         while Instant::now() < until {
@@ -504,10 +522,10 @@ mod tests {
         let failed = alone.join(&[cable(1, 1, 1, Some(nobody)), cable(2, 1, 1, None)], Duration::from_millis(60));
         assert_eq!((failed.len(), failed[1].clone()), (2, (2, "nobody joined it".into())));
         assert!(failed[0].1.contains("refused"), "{failed:?}");
-        let taken = SocketAddr::from((HOME, Joiner::new(0, [0; 32]).listen(SocketAddr::from((HOME, 0))).unwrap()));
+        let taken = SocketAddr::from((HOME, Joiner::new(0, [0; 32]).listen(SocketAddr::from((HOME, 0)), 0).unwrap()));
         let mut first = Joiner::new(0, [0; 32]);
-        let port = first.listen(SocketAddr::from((HOME, 0))).unwrap();
-        let error = first.listen(SocketAddr::from((HOME, port))).unwrap_err();
+        let port = first.listen(SocketAddr::from((HOME, 0)), 0).unwrap();
+        let error = first.listen(SocketAddr::from((HOME, port)), 0).unwrap_err();
         assert!(error.message.starts_with("listening at 127.0.0.1: "), "{error} {taken}");
     }
 }

@@ -12,7 +12,7 @@ pub use stream::StreamWire;
 use std::io::{self, IoSlice};
 
 /// A byte stream to another process that never blocks. Bytes arrive whole and in order, or the wire breaks.
-pub trait Wire: Send {
+pub trait ByteWire: Send {
     /// Takes as many bytes of the slices as there is room for; `Ok(0)` where there is none now.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ pub trait Wire: Send {
 }
 
 /// All wires of a node to one neighbour over one cable.
-pub struct Port {
+pub struct WirePort {
     /// The node at the other end.
     pub neighbour: u32,
     /// The link that goes there.
@@ -46,7 +46,7 @@ pub struct Port {
     /// The link that comes from there.
     pub in_link: Option<u32>,
     /// One or more streams.
-    pub wires: Vec<Box<dyn Wire>>,
+    pub wires: Vec<Box<dyn ByteWire>>,
     /// For people: hosts, interfaces, addresses.
     pub name: String,
 }
@@ -54,5 +54,5 @@ pub struct Port {
 /// The connections of one node.
 pub struct Wires {
     /// One for every cable.
-    pub ports: Vec<Port>,
+    pub ports: Vec<WirePort>,
 }

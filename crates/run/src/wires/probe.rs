@@ -1,6 +1,6 @@
 //! What wires can do: round trips, and rates under load, by the same kind of loop that a carrier has.
 
-use super::Wire;
+use super::ByteWire;
 use super::join::Joiner;
 use antiphon_base::error::{Code, Error, Result};
 use std::io::{self, IoSlice};
@@ -108,7 +108,7 @@ impl PingState {
         self.is_over
     }
 
-    fn step(&mut self, wire: &mut dyn Wire) -> io::Result<bool> {
+    fn step(&mut self, wire: &mut dyn ByteWire) -> io::Result<bool> {
         if self.asks && self.since.is_none() {
             self.round += 1;
             self.since = Some(Instant::now());
@@ -135,7 +135,7 @@ impl PingState {
 }
 
 /// Sends few bytes, for which there is room.
-fn send_all(wire: &mut dyn Wire, bytes: &[u8]) -> io::Result<()> {
+fn send_all(wire: &mut dyn ByteWire, bytes: &[u8]) -> io::Result<()> {
     match wire.send(&[IoSlice::new(bytes)])? == bytes.len() {
         true => Ok(()),
         false => Err(io::Error::other("it has no room for a few bytes")),
@@ -191,7 +191,7 @@ impl LoadState {
 
     fn step(
         &mut self,
-        wire: &mut dyn Wire,
+        wire: &mut dyn ByteWire,
         block: &[u8],
         buffer: &mut [u8],
         time: Duration,

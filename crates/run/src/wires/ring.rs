@@ -1,6 +1,6 @@
 //! Wires within a host: a ring of bytes each way in memory that two processes share.
 
-use super::Wire;
+use super::ByteWire;
 use super::stream::now;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
@@ -168,7 +168,7 @@ fn load(data: &[AtomicU64], mut at: usize, mut bytes: &mut [u8]) {
     }
 }
 
-impl Wire for RingWire {
+impl ByteWire for RingWire {
     fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let ring = words(&mut self.map, self.writes);
         let (control, data) = ring.split_at(CONTROL_WORDS);
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn bytes_come_in_order_whatever_their_pieces() {
         let (mut near, mut far) = pair();
-        let data: Vec<u8> = (0..3 * RING_BYTES + 77).map(|at| (at * 31 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..3 * RING_BYTES + 77).map(|at| ((at * 31) >> 3) as u8).collect();
         let mut found = vec![];
         let (mut gone, mut step) = (0, 1);
         let mut buffer = vec![0; 100_000];

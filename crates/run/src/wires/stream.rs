@@ -1,6 +1,6 @@
 //! Wires that are sockets.
 
-use super::Wire;
+use super::ByteWire;
 use std::io::{self, IoSlice, Read, Write};
 
 /// Bytes that a TCP connection takes beyond what is on its way. Few, so that the choice of the next packet is made late.
@@ -44,7 +44,7 @@ pub(super) fn now(outcome: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-impl<S: Read + Write + mio::event::Source + Send> Wire for StreamWire<S> {
+impl<S: Read + Write + mio::event::Source + Send> ByteWire for StreamWire<S> {
     fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         now(self.0.write_vectored(slices))
     }

@@ -75,7 +75,7 @@ def _serve(part: Part, folder: Path, nodes: list[subprocess.Popen[bytes]]) -> No
     all_say("wire")
     ports: dict[str, int] = {}
     for (of_node,) in all_hear("wired").values():
-        ports |= of_node  # type: ignore[arg-type]
+        ports.update(of_node)  # type: ignore[call-overload]
     all_say("join", ports)
     all_hear("joined")
     rate = part.task["bits_per_s"] / 8

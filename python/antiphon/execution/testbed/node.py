@@ -94,9 +94,7 @@ def _joined(
     return found
 
 
-def _run(
-    carrier: Carrier, fabric: Fabric, schedule: Schedule, rank: int | None, line: Line, patience_s: float
-) -> None:
+def _run(carrier: Carrier, fabric: Fabric, schedule: Schedule, rank: int | None, line: Line, patience_s: float) -> None:
     """Runs a schedule once: says when it began, when its rank was done, and how many elements are wrong."""
     global _sequence
     _sequence += 1

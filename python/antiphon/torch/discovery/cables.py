@@ -26,12 +26,14 @@ class End:
         host: the name of its host.
         interface: None within a host.
         address: without mask and zone; "" for shared memory.
+        is_tied: whether connections must keep to the interface, because the address does not tell which one it is.
     """
 
     rank: int
     host: str
     interface: Interface | None
     address: str
+    is_tied: bool = False
 
     @property
     def key(self) -> str:
@@ -101,13 +103,12 @@ class Cable:
 
 
 def zoned(end: End, address: str) -> str:
-    """An address as this host, which has that end, writes it: of a link only, it needs the number of the interface.
+    """An address as this host, which has that end, writes it: with the number of the interface where it needs one.
 
     Raises:
         OSError: the interface is gone.
     """
-    parsed = ip_address(address)
-    if end.interface is None or parsed.version == 4 or not parsed.is_link_local:
+    if end.interface is None or not (end.is_tied or ip_address(address).is_link_local):
         return address
     return f"{address}%{socket.if_nametoindex(end.interface.name)}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from antiphon.torch.discovery.cables import Cable, End, Kind
 from antiphon.torch.discovery.management import Port
@@ -47,7 +47,7 @@ def choose(pairs: Sequence[Pair], shared: Collection[Port], *, with_management: 
         return all(port in shared or partners[port, _other(pair, port)] == 1 for port in _ports(pair))
 
     sure = [pair for pair in rest if is_sure(pair)]
-    tries = [pair for pair in rest if not is_sure(pair)]
+    tries = [replace(pair, is_try=True) for pair in rest if not is_sure(pair)]
     return Choice(matched(sure), tuple(tries), matched(sorted(management, key=_slowest_last)))
 
 
@@ -89,14 +89,15 @@ def cables(hosts: Sequence[Host], pairs: Sequence[Pair], *, shared_memory: bool)
         ends = []
         for number, interface, address in zip(pair.hosts, pair.interfaces, pair.addresses, strict=True):
             ranks = hosts[number].ranks
-            ends.append(End(ranks[turns[number] % len(ranks)], hosts[number].name, interface, address))
+            rank = ranks[turns[number] % len(ranks)]
+            ends.append(End(rank, hosts[number].name, interface, address, pair.is_try))
             turns[number] += 1
         low, high = sorted(ends, key=lambda end: end.rank)
         found.append((low, high, "network"))
     kind: Kind = "memory" if shared_memory else "loopback"
     for host in hosts:
         within = [End(rank, host.name, None, "" if shared_memory else "127.0.0.1") for rank in host.ranks]
-        found += [(low, high, kind) for place, low in enumerate(within) for high in within[place + 1 :]]
+        found.extend((low, high, kind) for place, low in enumerate(within) for high in within[place + 1 :])
     return [Cable(number, low, high, of) for number, (low, high, of) in enumerate(found)]
 
 

@@ -18,9 +18,9 @@ from antiphon.torch.discovery.management import management
 from antiphon.torch.discovery.meeting import Meeting, StoreLike
 from antiphon.torch.discovery.probing import Measured, probe
 from antiphon.torch.discovery.records import Host, Record, check_alike, hosts_of, node_names
-from antiphon.torch.discovery.saving import place, save
+from antiphon.torch.discovery.saving import LOG, place, save
 from antiphon.torch.discovery.settings import Settings
-from antiphon.torch.discovery.subnets import pairs
+from antiphon.torch.discovery.subnets import Pair, pairs
 from antiphon.torch.discovery.wiring import Links, check_connected, document, numbered
 
 SECRET_BYTES = 32
@@ -77,7 +77,7 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
     rank = meeting.rank
     if rank == 0:
         meeting.tell("secret", secrets.token_hex(SECRET_BYTES))
-    records = [Record.from_plain(plain) for plain in meeting.exchange("host", record.plain())]
+    records = _records(meeting.exchange("host", record.plain()))
     check_alike(records)
     secret = bytes.fromhex(meeting.hear("secret", 0))
     given = _given(meeting, settings)
@@ -85,12 +85,17 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
     shared = management(hosts)
     choice = choose(pairs(hosts), shared, with_management=settings.management)
     chosen = final(choice, _answered(choice, hosts, meeting, make(rank, secret)), hosts)
+    if rank == 0:
+        _tell_unused(choice, chosen, hosts)
+        # Hosts differ in their names, so a name must be known at one of them only.
+        for unknown in sorted(settings.exclude - {name for each in records for name in each.excluded}):
+            LOG.warning("ANTIPHON_EXCLUDE names %s, but no host has such an interface (ip link)", unknown)
     wanted = cables(hosts, chosen, shared_memory=settings.shared_memory)
     joiner = make(rank, secret)
     failed = join(joiner, meeting, wanted, JOIN_S, "cables", settings.streams)
     joined = [cable for cable in wanted if cable.number not in failed]
     names = node_names(hosts, meeting.size)
-    check_connected(names, hosts, wanted, failed, joined)
+    check_connected(names, hosts, wanted, failed, joined, len(choice.tries))
     measured: dict[int, Measured] = {}
     if given is None:
         measured = probe(joiner, meeting, joined)
@@ -111,6 +116,26 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
     return Connected(fabric, joiner.wires(ports), findings(wanted, failed, links, measured, apart))
 
 
+def _records(told: list[Any]) -> list[Record]:
+    try:
+        return [Record.from_plain(plain) for plain in told]
+    except (TypeError, KeyError, AttributeError):
+        what = "ranks tell each other things of different versions; use one version of Antiphon at all ranks"
+        raise AntiphonError(what, "stalled") from None
+
+
+def _tell_unused(choice: Choice, chosen: list[Pair], hosts: list[Host]) -> None:
+    """A line of the log: networks that could carry data and do not."""
+    unused = [
+        " - ".join(f"{hosts[host].name} {port.name}" for host, port in zip(pair.hosts, pair.interfaces, strict=True))
+        for pair in choice.management
+        if pair not in chosen
+    ]
+    if unused:
+        more = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
+        LOG.info("no data goes over the management network (%s%s); ANTIPHON_MANAGEMENT=1 uses it", unused[0], more)
+
+
 def _given(meeting: Meeting, settings: Settings) -> tuple[str, str] | None:
     """The text and the path of the fabric that the user gives, as rank 0 reads it."""
     if settings.fabric is None:
@@ -128,7 +153,7 @@ def _answered(choice: Choice, hosts: list[Host], meeting: Meeting, joiner: Any) 
     tried = []
     for number, pair in enumerate(choice.tries):
         low, high = (
-            End(hosts[host].ranks[0], hosts[host].name, interface, address)
+            End(hosts[host].ranks[0], hosts[host].name, interface, address, pair.is_try)
             for host, interface, address in zip(pair.hosts, pair.interfaces, pair.addresses, strict=True)
         )
         tried.append(Cable(number, low, high))
@@ -140,10 +165,7 @@ def _agreed(meeting: Meeting, names: list[str], joined: list[Cable], measured: d
     """The text of the fabric as rank 0 makes it, so that no rank rounds otherwise."""
     if meeting.rank == 0:
         meeting.tell("fabric", document(names, joined, measured))
-    text = meeting.hear("fabric", 0)
-    if not isinstance(text, str):
-        raise AntiphonError("rank 0 told no fabric; use one version of Antiphon at all ranks", "stalled")
-    return text
+    return str(meeting.hear("fabric", 0))
 
 
 def _ways(links: Links, cable: Cable, rank: int) -> tuple[int | None, int | None]:

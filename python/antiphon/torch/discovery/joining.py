@@ -81,7 +81,7 @@ def join(
             try:
                 where = _where(cable, meeting.rank, heard[cable.high.rank])
             except OSError as error:
-                failed[cable.number] = f"interface of {cable.end(meeting.rank).label}: {error.strerror or error}"
+                failed[cable.number] = str(error)
                 continue
             wanted.append((cable.number, cable.neighbour(meeting.rank), *where, cable.streams(streams)))
         failed.update(joiner.join(wanted, min(patience_s, max(meeting.left_s, 0.01))))

@@ -27,9 +27,11 @@ def record(rank: int, settings: Settings) -> Record:
         import psutil
     except ModuleNotFoundError:
         raise AntiphonError("discovery needs psutil; pip install 'antiphon[torch]'", "missing-extra") from None
-    found = interfaces(psutil.net_if_addrs(), psutil.net_if_stats(), settings.exclude)
+    addresses = psutil.net_if_addrs()
+    found = interfaces(addresses, psutil.net_if_stats(), settings.exclude)
     name = socket.gethostname()
-    return Record(rank, identity(name), name, found, toward(settings.master), settings.common())
+    excluded = tuple(sorted(settings.exclude & set(addresses)))
+    return Record(rank, identity(name), name, found, toward(settings.master), settings.common(), excluded)
 
 
 def identity(name: str) -> str:

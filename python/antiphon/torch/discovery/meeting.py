@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from antiphon.errors import AntiphonError
 
 SHORTEST_S, LONGEST_S = 0.0005, 0.02
 """Time between two looks at the store."""
+STORE_ERRORS = (RuntimeError, ConnectionError, TimeoutError)
+"""What stores of PyTorch raise when they are gone."""
 NAMED = 8
 """Ranks that an error names."""
 
@@ -107,8 +109,13 @@ class Meeting:
             yield
         except AntiphonError as error:
             if not getattr(error, "is_told", False):
-                self._store.set("discovery/failed", json.dumps([self.rank, error.message, error.code]))
+                with suppress(RuntimeError):
+                    self._store.set("discovery/failed", json.dumps([self.rank, error.message, error.code]))
             raise
+        except STORE_ERRORS as error:
+            said = (str(error).splitlines() or ["no reason"])[0]
+            what = f"the store of the job, at MASTER_ADDR, does not answer: {said}; look whether rank 0 still runs"
+            raise AntiphonError(what, "stalled") from None
 
     def _wait(self, keys: list[str], ranks: list[int], what: str) -> None:
         pause = SHORTEST_S

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from antiphon.errors import AntiphonError
 from antiphon.torch.discovery.cables import Cable
@@ -11,11 +12,13 @@ from antiphon.torch.discovery.colouring import rounds
 from antiphon.torch.discovery.joining import JoinerLike
 from antiphon.torch.discovery.meeting import Meeting
 
-AT_ONCE_S = 0.4
-ALONE_S, LEAST_ALONE_S, ALL_ALONE_S = 0.3, 0.03, 1.4
+AT_ONCE_S = 0.6
+ALONE_S, LEAST_ALONE_S, ALL_ALONE_S = 0.3, 0.03, 1.2
 """Of a round in which cables are loaded one by one: at most, at least, and all rounds together."""
 WITHIN_S = 0.1
 """For all cables within hosts."""
+NOISE = 1.05
+"""Rates of cables that are made alike differ by less."""
 DIFFERS = 0.9
 """Below this part of its own rate a cable is slowed by the others that carry at the same time."""
 
@@ -37,7 +40,8 @@ class Measured:
     def rate(self, way: int) -> float:
         """The rate to plan with: its own, unless the hosts cannot keep that up on all cables at once."""
         alone, at_once = self.alone[way], self.at_once[way]
-        return alone if alone and at_once >= DIFFERS * alone else at_once or alone
+        # A short load on few bytes may say too little, never too much.
+        return max(alone, at_once) if not at_once or at_once >= DIFFERS * alone else at_once
 
 
 def probe(joiner: JoinerLike, meeting: Meeting, cables: Sequence[Cable]) -> dict[int, Measured]:
@@ -76,6 +80,29 @@ def probe(joiner: JoinerLike, meeting: Meeting, cables: Sequence[Cable]) -> dict
     except AntiphonError as error:
         raise named(error, cables) from None
     return gathered(cables, meeting.exchange("rates", [trips, at_once, alone]))
+
+
+def levelled(cables: Sequence[Cable], measured: Mapping[int, Measured]) -> dict[int, list[float]]:
+    """Rates to plan with, there and back, in bytes a second.
+
+    Rates that differ by no more than measurements do are equal: plans are better for fabrics of equal links. Of cables
+    within a host, which are all the same, only the load of the processors makes them differ.
+    """
+    found = {cable.number: [measured[cable.number].rate(way) for way in (0, 1)] for cable in cables}
+    groups: dict[str, list[tuple[int, int]]] = {}
+    for cable in cables:
+        group = "" if cable.kind == "network" else cable.low.host
+        groups.setdefault(group, []).extend([(cable.number, 0), (cable.number, 1)])
+    for group, places in groups.items():
+        waiting = sorted(places, key=lambda place: found[place[0]][place[1]])
+        while waiting:
+            least = found[waiting[0][0]][waiting[0][1]]
+            alike = [(number, way) for number, way in waiting if group or found[number][way] <= NOISE * least]
+            middle = median(found[number][way] for number, way in alike)
+            for number, way in alike:
+                found[number][way] = middle
+            waiting = waiting[len(alike) :]
+    return found
 
 
 def gathered(cables: Sequence[Cable], told: Sequence[Sequence[Sequence[tuple[int, float]]]]) -> dict[int, Measured]:

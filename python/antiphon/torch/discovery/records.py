@@ -37,6 +37,7 @@ class Record:
         interfaces: that may be used.
         toward_master: the address of this host by which it reaches the rendezvous; "" if that is unknown or itself.
         settings: variables that all ranks must have alike.
+        excluded: interfaces that are left alone because the user says so.
     """
 
     rank: int
@@ -45,6 +46,7 @@ class Record:
     interfaces: tuple[Interface, ...]
     toward_master: str
     settings: dict[str, str]
+    excluded: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -54,7 +56,7 @@ class Record:
     def from_plain(cls, plain: dict[str, Any]) -> Record:
         """What `plain` made."""
         interfaces = (Interface(**{**each, "addresses": tuple(each["addresses"])}) for each in plain["interfaces"])
-        return cls(**{**plain, "interfaces": tuple(interfaces)})
+        return cls(**{**plain, "interfaces": tuple(interfaces), "excluded": tuple(plain["excluded"])})
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class Settings:
         management: whether the management network carries data, too (``ANTIPHON_MANAGEMENT``, 0 or 1).
         shared_memory: whether ranks of a host share memory, or else are joined over 127.0.0.1
             (``ANTIPHON_SHARED_MEMORY``, 0 or 1).
+        resilient: whether ranks go on after a link has failed (``ANTIPHON_RESILIENT``, 0 or 1).
         save: where the measured fabric is saved; None: in the user's cache (``ANTIPHON_SAVE``).
         master: the address of the rendezvous, "" if it is unknown (``MASTER_ADDR``).
     """
@@ -37,6 +38,7 @@ class Settings:
     shared_memory: bool = True
     save: Path | None = None
     master: str = ""
+    resilient: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -55,6 +57,7 @@ class Settings:
             spin_us=_number(given, "ANTIPHON_SPIN_US", 0, MOST_SPIN_US),
             management=_flag(given, "ANTIPHON_MANAGEMENT", False),
             shared_memory=_flag(given, "ANTIPHON_SHARED_MEMORY", True),
+            resilient=_flag(given, "ANTIPHON_RESILIENT", False),
             save=Path(save).expanduser() if save else None,
             master=_text(given, "MASTER_ADDR"),
         )
@@ -66,6 +69,7 @@ class Settings:
             "ANTIPHON_STREAMS": "unset" if self.streams is None else str(self.streams),
             "ANTIPHON_MANAGEMENT": str(int(self.management)),
             "ANTIPHON_SHARED_MEMORY": str(int(self.shared_memory)),
+            "ANTIPHON_RESILIENT": str(int(self.resilient)),
         }
 
 

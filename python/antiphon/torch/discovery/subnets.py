@@ -19,13 +19,15 @@ class Pair:
         hosts: their numbers.
         interfaces: one of each.
         addresses: one of each, without mask and zone.
-        is_local: whether the addresses say nothing of the wiring, as those of links only.
+        is_local: whether the addresses are of links only, which say nothing of the wiring.
+        is_try: whether only an answer tells that it is a cable.
     """
 
     hosts: tuple[int, int]
     interfaces: tuple[Interface, Interface]
     addresses: tuple[str, str]
     is_local: bool = False
+    is_try: bool = False
 
 
 def of(address: str) -> Subnet | None:

@@ -8,7 +8,7 @@ from math import isfinite
 
 from antiphon.errors import AntiphonError
 from antiphon.torch.discovery.cables import Cable
-from antiphon.torch.discovery.probing import Measured
+from antiphon.torch.discovery.probing import Measured, levelled
 from antiphon.torch.discovery.records import Host
 
 DIGITS = 3
@@ -25,15 +25,15 @@ Links = dict[int, tuple[int | None, int | None]]
 def document(names: Sequence[str], cables: Sequence[Cable], measured: Mapping[int, Measured]) -> str:
     """The fabric as JSON, schema antiphon-fabric/1: a node a rank, two links a cable, there and back."""
     links: list[dict[str, object]] = []
+    rates, trips = levelled(cables, measured), _trips(cables, measured)
     for cable in cables:
-        found = measured[cable.number]
         for way, (start, end) in enumerate([cable.ranks, cable.ranks[::-1]]):
             links.append(
                 {
                     "from": start,
                     "to": end,
-                    "rate_gb_per_s": max(LEAST_RATE, rounded(found.rate(way) / 1e9)),
-                    "latency_ns": rounded(found.round_trip_s / 2 * 1e9),
+                    "rate_gb_per_s": max(LEAST_RATE, rounded(rates[cable.number][way] / 1e9)),
+                    "latency_ns": rounded(trips[cable.number] / 2 * 1e9),
                     "dimension": cable.dimension(start),
                     "both": False,
                 }
@@ -63,6 +63,7 @@ def check_connected(
     cables: Sequence[Cable],
     failed: Mapping[int, str],
     joined: Sequence[Cable],
+    tries: int = 0,
 ) -> None:
     """Refuses ranks that cables do not join, directly or over others.
 
@@ -72,6 +73,7 @@ def check_connected(
         cables: that were tried.
         failed: those that did not come about, with the reason.
         joined: the others.
+        tries: pairs of ports that might have been cables and were tried.
 
     Raises:
         AntiphonError: ``stalled``, with both parts and what was tried.
@@ -89,8 +91,12 @@ def check_connected(
     if not tried:
         ports = [_ports(host) for host in hosts if len(hosts) <= SHOWN or set(host.ranks) & {0, rest[0]}]
         tried = [f"no interface of one part shares a subnet with one of the other: {'; '.join(ports)}"]
+    if tries:
+        tried.append(f"{tries} pairs of ports were tried whose addresses do not tell whether a cable joins them")
     what = f"no cable joins {_listed(names, part)} to {_listed(names, other)}; tried: {_few(tried)}"
     how = "check cables and addresses (ip address), or let ANTIPHON_MANAGEMENT=1 use the management network"
+    if any(set(host.ranks) & part and set(host.ranks) & other for host in hosts):
+        how = "ranks of one host need a temporary folder in common; ANTIPHON_SHARED_MEMORY=0 joins them over 127.0.0.1"
     raise AntiphonError(f"{what}; {how}", "stalled")
 
 
@@ -107,6 +113,19 @@ def reached(start: int, joined: Sequence[Cable]) -> set[int]:
             found.add(rank)
             waiting.append(rank)
     return found
+
+
+def _trips(cables: Sequence[Cable], measured: Mapping[int, Measured]) -> dict[int, float]:
+    """Round trips in seconds; within a host that of its fastest cable, for they are all the same."""
+    found = {cable.number: measured[cable.number].round_trip_s for cable in cables}
+    least: dict[str, float] = {}
+    for cable in cables:
+        if cable.kind != "network":
+            least[cable.low.host] = min(found[cable.number], least.get(cable.low.host, float("inf")))
+    return {
+        cable.number: least.get(cable.low.host, 0) if cable.kind != "network" else found[cable.number]
+        for cable in cables
+    }
 
 
 def _listed(names: Sequence[str], ranks: set[int]) -> str:
