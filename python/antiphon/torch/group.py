@@ -397,8 +397,6 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Ends the group; with the last one the process leaves the job's network."""
         world, self.world = self.world, None
         if world is not None:
-            if self.planned.plans is not None:
-                self.planned.plans.close()
             world.leave()
 
     abort = shutdown
