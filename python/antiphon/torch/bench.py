@@ -207,7 +207,7 @@ def _facts(collective: str, size: int) -> dict[str, Any]:
     import torch.distributed as dist
 
     plans = getattr(getattr(dist.group.WORLD, "planned", None), "plans", None)
-    nothing = dict.fromkeys(("algorithm", "predicted_s", "bound_s"))
+    nothing: dict[str, Any] = dict.fromkeys(("algorithm", "predicted_s", "bound_s"))
     return nothing if plans is None else nothing | plans.facts(collective, size)
 
 

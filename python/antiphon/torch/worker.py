@@ -101,7 +101,7 @@ class Worker:
         with self.bell:
             self.closed = True
             self.bell.notify_all()
-        if self.carrier is not None:  # a group of one has none
+        if self.carrier is not None:
             self.carrier.wake()
         for thread in self.threads:
             if thread is not threading.current_thread():
