@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
@@ -25,6 +26,9 @@ NAME = "antiphon"
 # collectives, those of the monitored barrier.
 COLLECTIVES, USER, PARTS, MONITORED, KINDS = 0, 1, 2, 3, 4
 TAGS = 0xFFFF_FFFF
+# PyTorch's C++ half may hold a work and not its Python half: waiting for such a one would never end. Those that it is
+# known to hold are small (DDP's join); larger ones are not kept, for their tensors' sake.
+KEPT, KEPT_BYTES = 1024, 1 << 16
 
 
 class Card(Backend):  # type: ignore[misc]  # torch is not there when types are checked
@@ -69,6 +73,7 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
         self.planned = Planned(world, nodes, rank, number + COLLECTIVES, self.limit_s)
         self.messages = Messages(self.planned, number + PARTS)
         self.batch: list[Any] | None = None
+        self.kept: deque[Any] = deque(maxlen=KEPT)
         self.all_reduce = self._named("all_reduce")
         self.card = Card(rank, len(ranks), timeout)
         for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
@@ -94,6 +99,8 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
             work = Work(self.worker, self._named(name), tensors, limit_s)
             work.steps = _whole(work, call, steps)
             waits = not getattr(opts, "asyncOp", True)
+            if not waits and sum(each.nbytes for each in tensors if not each.is_sparse) <= KEPT_BYTES:
+                self.kept.append(work)
             if work.prepare():
                 self.worker.begin(work, alone=not waits)
             if waits:
