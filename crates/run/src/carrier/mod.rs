@@ -182,6 +182,8 @@ impl RankCarrier {
         let mut quiet_since: Option<Instant> = None;
         loop {
             let has_changed = turn.node.step(&mut memories);
+            let now = Instant::now();
+            turn.node.tick(now);
             if !turn.node.finished.is_empty() {
                 let ended = |(at, key)| Some((at, turn.node.finished.remove(key)?));
                 let ended: Vec<_> = keys.iter().enumerate().filter_map(ended).collect();
@@ -199,8 +201,6 @@ impl RankCarrier {
                 quiet_since = None;
                 continue;
             }
-            let now = Instant::now();
-            turn.node.tick(now);
             let is_woken = self.shared.is_woken.swap(false, Ordering::AcqRel);
             if is_woken || deadline.is_some_and(|deadline| now >= deadline) {
                 return (vec![], is_woken);
@@ -325,11 +325,10 @@ impl Shared {
             }
             let Ok(mut turn) = self.turn.try_lock() else { continue };
             while self.drivers.load(Ordering::Acquire) == 0 && !self.is_closed.load(Ordering::Acquire) {
-                if !turn.node.step(&mut Lent::new()) {
-                    turn.node.tick(Instant::now());
-                    if self.drivers.load(Ordering::Acquire) == 0 {
-                        turn.sleep(health::BEAT);
-                    }
+                let has_changed = turn.node.step(&mut Lent::new());
+                turn.node.tick(Instant::now());
+                if !has_changed && self.drivers.load(Ordering::Acquire) == 0 {
+                    turn.sleep(health::BEAT);
                 }
             }
         }

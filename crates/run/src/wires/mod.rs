@@ -28,6 +28,11 @@ pub trait ByteWire: Send {
     /// What the event loop waits on.
     fn source(&mut self) -> &mut dyn mio::event::Source;
 
+    /// Whether it ends in this host: then nothing but the end of the other process, which shows, can cut it, and silence means nothing.
+    fn is_local(&self) -> bool {
+        false
+    }
+
     /// Called before the event loop sleeps; true if something is there already.
     fn before_sleep(&mut self) -> bool {
         false

@@ -223,6 +223,10 @@ impl ByteWire for RingWire {
         &mut self.doorbell
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn before_sleep(&mut self) -> bool {
         let (received, sent, is_full) = (self.received, self.sent, self.is_full);
         words(&mut self.map, 1 - self.writes)[SLEEPS].store(1, Ordering::Relaxed);
