@@ -39,7 +39,7 @@ demo: build ## compare every AllReduce on an 8x8 mesh; table here, report in out
 # Both count lines into one file; the second says whether they are enough.
 test: compiled lint sdist torch ## lint, Rust tests, Python tests that reach 95 % of the package (what .ci/run does)
 	$(CARGO_TEST)
-	$(BIN)/python -m pytest $(IN_PARALLEL) --cov --cov-report= --cov-fail-under=0
+	$(BIN)/python -m pytest $(IN_PARALLEL) --ignore tests/pytorch --cov --cov-report= --cov-fail-under=0
 	$(WITH_TORCH) --cov --cov-append --cov-report=
 
 test-all: compiled lint sdist torch ## test, with the longer sweeps
@@ -47,7 +47,7 @@ test-all: compiled lint sdist torch ## test, with the longer sweeps
 	$(CARGO_TEST) --tests -- --ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite -- algorithms::random rails::any_orders
 	PROPTEST_CASES=2560 cargo test -p antiphon-plan -p antiphon-sim --locked --lib -- configure:: tests::
-	$(BIN)/python -m pytest $(IN_PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
+	$(BIN)/python -m pytest $(IN_PARALLEL) --ignore tests/pytorch -m "slow or not slow" -o faulthandler_timeout=3600
 	$(WITH_TORCH) -m "slow or not slow" -o faulthandler_timeout=3600
 
 FUZZ_SECONDS ?= 3600
