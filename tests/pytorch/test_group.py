@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -357,3 +359,8 @@ def test_what_a_small_all_reduce_costs(made: Made) -> None:
             made.group.allreduce([tensor], given)
         times_s.append((time.perf_counter() - began_s) / 500)
     assert min(times_s) < 60e-6
+
+
+def test_pytorch_finds_it_by_its_entry_point() -> None:
+    program = "import torch.distributed as dist; assert 'antiphon' in dist.Backend.backend_list"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

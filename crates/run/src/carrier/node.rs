@@ -3,7 +3,7 @@
 use super::collective::{CollectiveRun, ToSend};
 use super::health::Health;
 use super::lent::LentMemory;
-use super::messages::{EAGER_MESSAGE_BYTES, Messages, Offer, PART_BYTES, PARTS_AHEAD, ReceiveRun, SendRun, about};
+use super::messages::{Messages, Offer, about};
 use super::packet::{HOP_BYTES, PACKET_HEADER_BYTES, PacketHeader, PacketKind};
 use super::port::{CarrierPort, OwnMessage, PortWire};
 use super::rank_plan::RankPlan;
@@ -14,12 +14,11 @@ use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::{Fabric, LinkId, NodeId, Router};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Bytes for collectives that it has not begun, or messages that it has not asked for, that a node takes from another.
-const UNASKED_BYTES: u64 = 1 << 20;
+pub(super) const UNASKED_BYTES: u64 = 1 << 20;
 /// Bytes of all packets that wait for collectives to begin.
 const MAX_EARLY_BYTES: usize = 256 << 20;
 
@@ -33,7 +32,7 @@ pub(super) struct CarrierNode {
     pub ports: Vec<CarrierPort>,
     port_of_link: HashMap<LinkId, usize>,
     /// To every node: the port, and links after it.
-    routes: Vec<Option<(usize, Vec<u16>)>>,
+    pub routes: Vec<Option<(usize, Vec<u16>)>>,
     collectives: HashMap<RunKey, CollectiveRun>,
     /// Packets for collectives that this rank has not begun.
     early: HashMap<RunKey, Vec<(PacketHeader, Vec<u8>)>>,
@@ -41,11 +40,11 @@ pub(super) struct CarrierNode {
     ended: HashSet<RunKey>,
     /// Counts fabrics.
     pub epoch: u8,
-    messages: Messages,
+    pub messages: Messages,
     next_id: u64,
     /// By node and group (messages apart): sequences and bytes that were sent without being asked for.
     unasked: HashMap<(NodeId, u32, bool), VecDeque<(u32, u64)>>,
-    unasked_bytes: Vec<u64>,
+    pub unasked_bytes: Vec<u64>,
     pub finished: HashMap<RunKey, Result<NodeId>>,
     pub health: Health,
     /// When packets last passed that are for others.
@@ -172,56 +171,20 @@ impl CarrierNode {
         }
     }
 
-    /// Begins to send a message. Returns its key if it is not already gone.
-    pub fn send(&mut self, group: u32, to: NodeId, tag: u32, data: &[u8]) -> Result<Option<RunKey>> {
-        self.check_peer(to)?;
-        let number = self.messages.number(group, to);
-        let is_eager = data.len() <= EAGER_MESSAGE_BYTES && self.unasked_bytes[to as usize] < UNASKED_BYTES;
-        if is_eager {
-            let header = PacketHeader { item: tag, ..about(PacketKind::Message, group, number, self.node) };
-            let header = PacketHeader { asks: self.note_unasked(to, group, true, number, data.len()), ..header };
-            self.control(to, header, data);
-            return Ok(None);
-        }
-        let header = PacketHeader { item: tag, ..about(PacketKind::Offer, group, number, self.node) };
-        self.control(to, header, &(data.len() as u64).to_le_bytes());
-        let id = self.id();
-        let length = data.len();
-        let run = SendRun { group, to, number, length, is_wanted: false, given: 0, gone: 0, arrived: 0 };
-        self.messages.sends.insert(id, run);
-        self.messages.sending.insert((group, to, number), id);
-        Ok(Some(RunKey::Send(id)))
-    }
-
-    /// Asks for a message of `length` bytes.
-    pub fn receive(&mut self, group: u32, source: Option<NodeId>, tag: u32, length: usize) -> Result<RunKey> {
-        source.map_or(Ok(()), |source| self.check_peer(source))?;
-        let id = self.id();
-        let receive = ReceiveRun { group, source, tag, length, have: 0, from: None, waiting: vec![] };
-        if let Some(offer) = self.messages.post(id, receive) {
-            self.accept(group, id, offer);
-        }
-        Ok(RunKey::Receive(id))
-    }
-
-    fn check_peer(&self, node: NodeId) -> Result<()> {
-        let Some(route) = self.routes.get(node as usize) else {
-            return Err(Error::new(Code::BadSpec, format!("there is no node {node}")));
-        };
-        match route {
-            _ if node == self.node => Err(Error::new(Code::BadSpec, "a rank sends no message to itself")),
-            None => Err(Error::new(Code::Stalled, format!("no link that works leads to rank {node}"))),
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn id(&mut self) -> u64 {
+    pub(super) fn id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
     /// Notes bytes that a node did not ask for; whether it shall answer.
-    fn note_unasked(&mut self, node: NodeId, group: u32, is_message: bool, sequence: u32, bytes: usize) -> bool {
+    pub(super) fn note_unasked(
+        &mut self,
+        node: NodeId,
+        group: u32,
+        is_message: bool,
+        sequence: u32,
+        bytes: usize,
+    ) -> bool {
         self.unasked.entry((node, group, is_message)).or_default().push_back((sequence, bytes as u64));
         self.unasked_bytes[node as usize] += bytes as u64;
         self.unasked_bytes[node as usize] > UNASKED_BYTES / 2
@@ -239,7 +202,7 @@ impl CarrierNode {
     }
 
     /// Gives a control packet to the port that leads to a node. In vain where none does.
-    fn control(&mut self, to: NodeId, header: PacketHeader, data: &[u8]) {
+    pub(super) fn control(&mut self, to: NodeId, header: PacketHeader, data: &[u8]) {
         let Some(Some((port, hops))) = self.routes.get(to as usize) else { return };
         let mut packet = Vec::with_capacity(PACKET_HEADER_BYTES + HOP_BYTES * hops.len() + data.len());
         PacketHeader { bytes: data.len() as u32, epoch: self.epoch, ..header }.write(hops, &mut packet);
@@ -297,13 +260,6 @@ impl CarrierNode {
             has_changed = true;
         }
         has_changed
-    }
-
-    fn end_send(&mut self, id: u64, outcome: Result<NodeId>) {
-        if let Some(run) = self.messages.sends.remove(&id) {
-            self.messages.sending.remove(&(run.group, run.to, run.number));
-            self.finished.insert(RunKey::Send(id), outcome);
-        }
     }
 
     /// Takes what a port brings. True if it brought anything.
@@ -569,110 +525,6 @@ impl CarrierNode {
             self.ports.iter_mut().for_each(|port| port.own.retain(|message| message.key != key));
         }
         self.finished.insert(key, outcome);
-    }
-
-    /// A message that was offered has found who asked for it.
-    fn accept(&mut self, group: u32, id: u64, offer: Offer) {
-        let Some(receive) = self.messages.receives.get_mut(&id) else { return };
-        receive.from = Some(offer.from);
-        if receive.length != offer.length {
-            let what =
-                format!("rank {} sent {} bytes where {} were asked for", offer.from, offer.length, receive.length);
-            self.messages.withdraw(id);
-            self.finished.insert(RunKey::Receive(id), Err(Error::new(Code::BadSize, what)));
-            return;
-        }
-        if let Some(data) = offer.data {
-            receive.waiting.push((0, data));
-        } else {
-            self.messages.receiving.insert((group, offer.from, offer.number), id);
-        }
-        if offer.asks || receive.waiting.is_empty() {
-            self.control(offer.from, about(PacketKind::Go, group, offer.number, self.node), &[]);
-        }
-    }
-
-    /// Takes a part of a message.
-    fn part(&mut self, header: PacketHeader, data: &[u8], lent: &mut Lent<'_, '_>) -> Option<()> {
-        let (group, number, from) = (header.group, header.sequence, header.plan);
-        let Some(&id) = self.messages.receiving.get(&(group, from, number)) else { return Some(()) };
-        let receive = self.messages.receives.get_mut(&id)?;
-        let start = (header.chunk as usize).checked_mul(PART_BYTES)?.checked_add(header.offset as usize)?;
-        if start.checked_add(data.len())? > receive.length {
-            return None;
-        }
-        let is_last_of_part = start + data.len() == receive.length || (start + data.len()).is_multiple_of(PART_BYTES);
-        match lent.get_mut(&RunKey::Receive(id)) {
-            Some(memory) => {
-                memory.change(start..start + data.len(), |own, range| own.copy_from_slice(&data[range]));
-                receive.have += data.len();
-            }
-            None => receive.waiting.push((start, data.to_vec())),
-        }
-        let is_whole = receive.have == receive.length;
-        let is_far = self.routes[from as usize].as_ref().is_some_and(|(_, hops)| !hops.is_empty());
-        if is_last_of_part && is_far {
-            self.control(from, about(PacketKind::PartArrived, group, number, self.node), &[]);
-        }
-        if is_whole {
-            self.end_receive(id);
-        }
-        Some(())
-    }
-
-    fn store(&mut self, id: u64, lent: &mut Lent<'_, '_>) {
-        if let Some(memory) = lent.get_mut(&RunKey::Receive(id)) {
-            self.store_in(id, memory);
-        }
-    }
-
-    /// Stores what came of a message while its memory was not lent. True if anything had.
-    fn store_in(&mut self, id: u64, memory: &mut LentMemory<'_>) -> bool {
-        let Some(receive) = self.messages.receives.get_mut(&id) else { return false };
-        if receive.from.is_none() || receive.waiting.is_empty() && receive.length > 0 {
-            return false;
-        }
-        for (start, data) in std::mem::take(&mut receive.waiting) {
-            memory.change(start..start + data.len(), |own, range| own.copy_from_slice(&data[range]));
-            receive.have += data.len();
-        }
-        if receive.have == receive.length {
-            self.end_receive(id);
-        }
-        true
-    }
-
-    fn end_receive(&mut self, id: u64) {
-        if let Some(receive) = self.messages.receives.remove(&id) {
-            self.messages.receiving.retain(|_, each| *each != id);
-            self.finished.insert(RunKey::Receive(id), Ok(receive.from.unwrap_or(self.node)));
-        }
-    }
-
-    /// Gives the port parts of a message that its receiver wants. True if there were any.
-    fn give_parts(&mut self, id: u64) -> bool {
-        let Some(run) = self.messages.sends.get_mut(&id).filter(|run| run.is_wanted) else { return false };
-        let Some(Some((port, hops))) = self.routes.get(run.to as usize) else { return false };
-        let before = run.given;
-        while run.given < run.parts()
-            && run.given - run.gone < PARTS_AHEAD
-            && (hops.is_empty() || run.given - run.arrived.min(run.given) < PARTS_AHEAD)
-        {
-            let start = run.given as usize * PART_BYTES;
-            let end = run.length.min(start + PART_BYTES);
-            let header = about(PacketKind::Part, run.group, run.number, self.node);
-            self.ports[*port].own.push_back(OwnMessage {
-                key: RunKey::Send(id),
-                header: PacketHeader { chunk: run.given as u32, epoch: self.epoch, ..header },
-                hops: hops.clone(),
-                pieces: std::iter::once::<Range<usize>>(start..end).collect(),
-                length: end - start,
-                gone: 0,
-                message: None,
-            });
-            run.given += 1;
-        }
-        run.given > before
     }
 
     /// Ends all that runs, with an error.
