@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytorch import wiring
@@ -128,20 +129,28 @@ def test_a_killed_rank_ends_all_others_with_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
 def test_connections_that_nobody_asked_for_change_nothing(seed: int, undisturbed: list[float], tmp_path: Path) -> None:
+    visits: list[dict[str, Any]] = []
+    for _ in range(3):  # on a busy machine the visitor may come when they listen no more
+        visits = visits or visited(seed, undisturbed, tmp_path)
+    assert len(visits) == VISITS
+    for each in visits:
+        assert each["closed"], each
+        assert each["seconds"] < LASTS_S, each
+
+
+def visited(seed: int, undisturbed: list[float], folder: Path) -> list[dict[str, Any]]:
+    """What happened to each visitor of a job, which must end as if there had been none."""
     with Lab(wiring.ring(4)) as lab:
         near = [lab.address(cable.number, next(host for host in cable.ends if host)) for cable in lab.cables[::3]]
         command = [*lab.at(0), sys.executable, HOSTILE, str(VISITS), str(seed), *near]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as visitor:
             assert visitor.stdout is not None
             assert visitor.stdout.readline() == "ready\n"
-            job = lab.start(script(tmp_path), tmp_path, limit_s=90)
+            job = lab.start(script(folder), folder, limit_s=90)
             said = json.loads(visitor.communicate(timeout=80)[0])
         assert [each.status for each in job.wait()] == [0] * 4, job.text(0)
-        assert losses(tmp_path) == pytest.approx(undisturbed, rel=0, abs=TOLERANCE)  # plans follow what is measured
-        assert len(said["visits"]) == VISITS, said
-        for each in said["visits"]:
-            assert each["closed"], each
-            assert each["seconds"] < LASTS_S, each
+        assert losses(folder) == pytest.approx(undisturbed, rel=0, abs=TOLERANCE)  # plans follow what is measured
+    return list(said["visits"])
 
 
 def test_nothing_listens_but_at_addresses_of_links(watched: tuple[list[float], set[int]]) -> None:

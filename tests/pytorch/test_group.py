@@ -361,6 +361,7 @@ def test_what_a_small_all_reduce_costs(made: Made) -> None:
     assert min(times_s) < 60e-6
 
 
-def test_pytorch_finds_it_by_its_entry_point() -> None:
-    program = "import torch.distributed as dist; assert 'antiphon' in dist.Backend.backend_list"
+@pytest.mark.parametrize("first", ["torch", "antiphon.torch.bench"])
+def test_pytorch_finds_it_by_its_entry_point(first: str) -> None:
+    program = f"import {first}, torch.distributed as dist; assert 'antiphon' in dist.Backend.backend_list"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -19,11 +19,6 @@ from typing import Any
 
 from antiphon.errors import AntiphonError
 
-try:
-    import torch.distributed as dist
-except ModuleNotFoundError as error:
-    raise AntiphonError("antiphon.torch needs PyTorch; pip install 'antiphon[torch]'", "missing-extra") from error
-
 NAME = "antiphon"
 """What ``init_process_group`` calls it."""
 
@@ -52,9 +47,18 @@ def create(options: Any, _backend_options: object = None) -> Any:
 def register(name: str = NAME) -> None:
     """Makes the process group known to PyTorch, for CPU and CUDA tensors. It may be called more than once.
 
+    The end of ``import torch`` calls it by the entry point, even while `register` itself imports PyTorch.
+
     Args:
         name: what ``init_process_group`` will call it.
+
+    Raises:
+        AntiphonError: ``missing-extra`` without PyTorch.
     """
+    try:
+        import torch.distributed as dist
+    except ModuleNotFoundError as error:
+        raise AntiphonError("antiphon.torch needs PyTorch; pip install 'antiphon[torch]'", "missing-extra") from error
     if dist.is_available():
         dist.Backend.register_backend(name, create, extended_api=True, devices=["cpu", "cuda"])
 
