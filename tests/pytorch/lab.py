@@ -46,6 +46,7 @@ class Lab:
         mbit: rate of the cables each way, in Mbit/s; of one as a dictionary by cable and host that sends.
         mtu: of the cables, in bytes; of one by cable.
         addresses: of the ports.
+        swapped: two cables of which each ends in the other's second port.
         routes: also an address for each host on ``id0`` and routes to it over shortest ways, which gloo needs.
 
     Raises:
@@ -60,10 +61,11 @@ class Lab:
         mtu: int | Mapping[int, int] = network.MTU_BYTES,
         addresses: Addresses = "subnets",
         routes: bool = BACKEND == "gloo",
+        swapped: tuple[int, int] | None = None,
     ) -> None:
         self.hosts = hosts_of(edges)
         self.cables = [network.Cable(number, ends, ()) for number, ends in enumerate(edges)]
-        self._mbit, self._mtu, self._addresses = mbit, mtu, addresses
+        self._mbit, self._mtu, self._addresses, self._swapped = mbit, mtu, addresses, swapped
         self._environment = {"GLOO_SOCKET_IFNAME": ROUTED} if routes else {}
         self._jobs: list[Job] = []
         command = own_network()
@@ -224,10 +226,19 @@ class Lab:
         for host in self.cables[cable].ends if senders is None else senders:
             self._tc(host, f"qdisc replace dev {self.port(cable, host)} root {network.shaper(int(mbit * 1e6))}")
 
+    def lose(self, cable: int, sender: int, share: float) -> None:
+        """Loses at random a share of the packets that a host sends over it: the other end drops them as they come."""
+        receiver = sum(self.cables[cable].ends) - sender
+        device = self.port(cable, receiver)
+        # "Random number at least ... ? drop : pass", in the kernel's classic instructions.
+        program = f"4,32 0 0 {0xFFFFF038},53 0 1 {int((1 - share) * 2**32)},6 0 0 2,6 0 0 0"
+        taking = f'filter add dev {device} ingress bpf direct-action bytecode "{program}"'
+        self._tc(receiver, f"qdisc add dev {device} clsact", taking)
+
     def _make(self, edges: Edges, routes: bool) -> None:
         names = {host: f"h{host}" for host in range(self.hosts)}
         self._ip(None, *(f"netns add {name}" for name in names.values()), "link set lo up")
-        self._ip(None, "link add br0 type bridge", "link set br0 up", *network.making(self.cables, names).splitlines())
+        self._ip(None, "link add br0 type bridge", "link set br0 up", *self._plugging(names))
         hops = next_hops(edges) if routes else {}
         shaper = network.shaper(MANAGEMENT_MBIT * 10**6)
         for host, name in names.items():
@@ -244,6 +255,16 @@ class Lab:
                 if start == host:
                     via = self.cables[cable].address(sum(edges[cable]) - host)
                     self._ip(host, f"route add {_routed(end)}/32 via {via} src {_routed(host)}")
+
+    def _plugging(self, names: Mapping[int, str]) -> list[str]:
+        """Commands that make the cables."""
+        lines = sorted(network.making(self.cables, names).splitlines(), key=lambda line: line.startswith("link set"))
+        if self._swapped:
+            first, second = self._swapped
+            ends = [each.split() for each in (lines[first], lines[second])]
+            ends[0][-1], ends[1][-1] = ends[1][-1], ends[0][-1]
+            lines[first], lines[second] = (" ".join(each) for each in ends)
+        return lines
 
     def _addressing(self, host: int, ports: Sequence[int], routes: bool) -> list[str]:
         """Commands that give a host's devices their addresses."""

@@ -278,7 +278,7 @@ def test_settings_that_mean_nothing(variable: str, value: str) -> None:
     assert caught.value.code == "bad-spec"
 
 
-def test_interfaces_that_may_be_used() -> None:
+def test_interfaces_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     four, six = "255.255.255.0", "ffff:ffff:ffff:ffff::"
     addresses = {
         "lo": [Listed("127.0.0.1", "255.0.0.0"), Listed("::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")],
@@ -290,7 +290,10 @@ def test_interfaces_that_may_be_used() -> None:
         "tun0": [Listed("10.0.4.1", None)],
     }
     states = {name: State(name != "eth1", 1000, 9000) for name in addresses if name != "gone"}
-    found = machine.interfaces(addresses, states, frozenset({"eth2"}))
+    (tmp_path / "eth0" / "device").mkdir(parents=True)
+    monkeypatch.setattr(machine, "DEVICES", tmp_path)
+    found, unplugged = machine.interfaces(addresses, states, frozenset({"eth2"}))
+    assert unplugged == (Interface("eth1", ("10.0.1.1/24",), 0, 9000),), "no hardware: its rate means nothing"
     assert found == (Interface("eth0", ("10.0.0.1/24", "fe80::1/64"), 1000, 9000),)
 
 

@@ -39,6 +39,9 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "testbed": Command(
             "testbed", "Run collectives on an emulated fabric, measured beside predicted (docs/run.md)."
         ),
+        "discover": Command(
+            "discover", "Look at how hosts are cabled: rates, what is odd, what collectives reach (docs/torch.md)."
+        ),
     },
     "Networks and training": {
         "train": Command("training", "Time an iteration and an epoch of training."),

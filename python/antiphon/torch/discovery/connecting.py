@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from antiphon._core import Fabric, Joiner
@@ -13,8 +15,8 @@ from antiphon.torch.discovery.cables import Cable, End
 from antiphon.torch.discovery.choosing import Choice, cables, choose, final
 from antiphon.torch.discovery.findings import Finding, findings
 from antiphon.torch.discovery.given import assigned, fabric_of, text_of
-from antiphon.torch.discovery.joining import JoinerMaker, join
-from antiphon.torch.discovery.management import management
+from antiphon.torch.discovery.joining import JoinerLike, JoinerMaker, join
+from antiphon.torch.discovery.management import Port, management
 from antiphon.torch.discovery.meeting import Meeting, StoreLike
 from antiphon.torch.discovery.probing import Measured, probe
 from antiphon.torch.discovery.records import Host, Record, check_alike, hosts_of, node_names
@@ -75,30 +77,14 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
         make: makes a joiner of a node and a secret.
     """
     rank = meeting.rank
-    if rank == 0:
-        meeting.tell("secret", secrets.token_hex(SECRET_BYTES))
-    records = _records(meeting.exchange("host", record.plain()))
-    check_alike(records)
-    secret = bytes.fromhex(meeting.hear("secret", 0))
+    tried = try_cables(record, meeting, settings, make)
+    hosts, joined = tried.hosts, tried.joined
     given = _given(meeting, settings)
-    hosts = hosts_of(records)
-    shared = management(hosts)
-    choice = choose(pairs(hosts), shared, with_management=settings.management)
-    chosen = final(choice, _answered(choice, hosts, meeting, make(rank, secret)), hosts)
-    if rank == 0:
-        _tell_unused(choice, chosen, hosts)
-        # Hosts differ in their names, so a name must be known at one of them only.
-        for unknown in sorted(settings.exclude - {name for each in records for name in each.excluded}):
-            LOG.warning("ANTIPHON_EXCLUDE names %s, but no host has such an interface (ip link)", unknown)
-    wanted = cables(hosts, chosen, shared_memory=settings.shared_memory)
-    joiner = make(rank, secret)
-    failed = join(joiner, meeting, wanted, JOIN_S, "cables", settings.streams)
-    joined = [cable for cable in wanted if cable.number not in failed]
     names = node_names(hosts, meeting.size)
-    check_connected(names, hosts, wanted, failed, joined, len(choice.tries))
+    check_connected(names, hosts, tried.wanted, tried.failed, joined, tried.tries)
     measured: dict[int, Measured] = {}
     if given is None:
-        measured = probe(joiner, meeting, joined)
+        measured = probe(tried.joiner, meeting, joined)
         text, links = _agreed(meeting, names, joined, measured), numbered(joined)
         fabric = Fabric.from_text(text, name=f"{meeting.size} ranks on {len(hosts)} hosts")
         if rank == 0:
@@ -112,8 +98,68 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
         for cable in joined
         if rank in cable.ranks and cable.number in links
     ]
-    apart = frozenset((hosts[number].name, name) for number, name in shared)
-    return Connected(fabric, joiner.wires(ports), findings(wanted, failed, links, measured, apart))
+    wires = tried.joiner.wires(ports)
+    return Connected(fabric, wires, findings(tried.wanted, tried.failed, links, measured, tried.apart))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What joins the ranks, before it is measured.
+
+    Attributes:
+        hosts: of the job.
+        management: interfaces of the management network.
+        joiner: that has the joined cables.
+        make: makes another.
+        wanted: cables that the addresses promise, with those within hosts.
+        failed: of them those that did not come about, with the reason.
+        tries: how many pairs of ports were tried whose addresses do not tell whether a cable joins them.
+    """
+
+    hosts: list[Host]
+    management: set[Port]
+    joiner: JoinerLike
+    make: Callable[[], JoinerLike]
+    wanted: list[Cable]
+    failed: dict[int, str]
+    tries: int
+
+    @property
+    def joined(self) -> list[Cable]:
+        """Cables that came about."""
+        return [cable for cable in self.wanted if cable.number not in self.failed]
+
+    @property
+    def apart(self) -> frozenset[tuple[str, str]]:
+        """Hosts and interfaces of the management network, by name."""
+        return frozenset((self.hosts[number].name, name) for number, name in self.management)
+
+
+def try_cables(
+    record: Record, meeting: Meeting, settings: Settings, make: JoinerMaker, *, is_tied: bool = False
+) -> Tried:
+    """The first half of `connect_as`: joins what the addresses promise, if so tied to the interfaces. All ranks call it."""
+    rank = meeting.rank
+    if rank == 0:
+        meeting.tell("secret", secrets.token_hex(SECRET_BYTES))
+    records = _records(meeting.exchange("host", record.plain()))
+    check_alike(records)
+    secret = bytes.fromhex(meeting.hear("secret", 0))
+    again = partial(make, rank, secret)
+    hosts = hosts_of(records)
+    shared = management(hosts)
+    choice = choose(pairs(hosts), shared, with_management=settings.management)
+    answering = answered(choice.tries, hosts, meeting, again(), "ports that may be joined")
+    chosen = [replace(pair, is_try=pair.is_try or is_tied) for pair in final(choice, answering, hosts)]
+    if rank == 0:
+        _tell_unused(choice, chosen, hosts)
+        # Hosts differ in their names, so a name must be known at one of them only.
+        for unknown in sorted(settings.exclude - {name for each in records for name in each.excluded}):
+            LOG.warning("ANTIPHON_EXCLUDE names %s, but no host has such an interface (ip link)", unknown)
+    wanted = cables(hosts, chosen, shared_memory=settings.shared_memory)
+    joiner = again()
+    failed = join(joiner, meeting, wanted, JOIN_S, "cables", settings.streams)
+    return Tried(hosts, shared, joiner, again, wanted, failed, len(choice.tries))
 
 
 def _records(told: list[Any]) -> list[Record]:
@@ -146,19 +192,18 @@ def _given(meeting: Meeting, settings: Settings) -> tuple[str, str] | None:
     return text, path
 
 
-def _answered(choice: Choice, hosts: list[Host], meeting: Meeting, joiner: Any) -> set[int]:
+def answered(tries: Sequence[Pair], hosts: Sequence[Host], meeting: Meeting, joiner: JoinerLike, what: str) -> set[int]:
     """Which of the pairs that may be cables are: the lowest rank of each host tries them with one connection each."""
-    if not choice.tries:
+    if not tries:
         return set()
     tried = []
-    for number, pair in enumerate(choice.tries):
+    for number, pair in enumerate(tries):
         low, high = (
             End(hosts[host].ranks[0], hosts[host].name, interface, address, pair.is_try)
             for host, interface, address in zip(pair.hosts, pair.interfaces, pair.addresses, strict=True)
         )
         tried.append(Cable(number, low, high))
-    failed = join(joiner, meeting, tried, TRY_S, "ports that may be joined", 1)
-    return {cable.number for cable in tried} - set(failed)
+    return {cable.number for cable in tried} - set(join(joiner, meeting, tried, TRY_S, what, 1))
 
 
 def _agreed(meeting: Meeting, names: list[str], joined: list[Cable], measured: dict[int, Measured]) -> str:

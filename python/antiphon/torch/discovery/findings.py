@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from antiphon.torch.discovery.cables import Cable
+from antiphon.torch.discovery.datagrams import Arrived
 from antiphon.torch.discovery.probing import Measured
 from antiphon.torch.discovery.wiring import Links
 
@@ -32,6 +33,9 @@ class Finding:
         at_once_bytes_per_s: while all cables were loaded; zeros if not measured.
         alone_bytes_per_s: while no other cable of its ranks was; zeros if not measured.
         trouble: why it is not joined; "" if it is.
+        lost: parts of small datagrams that did not come; zeros if none were sent.
+        is_whole: whether packets of full size came.
+        is_stray: whether it joins other ports than the addresses say.
     """
 
     name: str
@@ -48,6 +52,14 @@ class Finding:
     at_once_bytes_per_s: tuple[float, float]
     alone_bytes_per_s: tuple[float, float]
     trouble: str
+    lost: tuple[float, float] = (0.0, 0.0)
+    is_whole: tuple[bool, bool] = (True, True)
+    is_stray: bool = False
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """What each way carries, in bytes a second."""
+        return _pair([max(pair) for pair in zip(self.at_once_bytes_per_s, self.alone_bytes_per_s, strict=True)])
 
 
 def findings(
@@ -56,6 +68,8 @@ def findings(
     links: Links,
     measured: Mapping[int, Measured],
     management: frozenset[tuple[str, str]],
+    came: Mapping[int, Arrived] | None = None,
+    strays: Collection[Cable] = (),
 ) -> list[Finding]:
     """One for each cable.
 
@@ -65,11 +79,14 @@ def findings(
         links: of the others.
         measured: of the others, unless the user gave a fabric.
         management: hosts' names and interfaces of the management network.
+        came: of datagrams, if any were sent.
+        strays: those of the cables that join other ports than the addresses say.
     """
     found = []
     for cable in cables:
         ends = (cable.low, cable.high)
         number = measured.get(cable.number, Measured())
+        arrived = (came or {}).get(cable.number, Arrived([1.0, 1.0], [1.0, 1.0]))
         found.append(
             Finding(
                 cable.name,
@@ -86,6 +103,9 @@ def findings(
                 _pair(number.at_once),
                 _pair(number.alone),
                 failed.get(cable.number, ""),
+                _pair([1 - part for part in arrived.small]),
+                _pair([part > 0 for part in arrived.whole]),
+                cable in strays,
             )
         )
     return found

@@ -15,6 +15,7 @@ from antiphon.torch.discovery.settings import Settings
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 NETWORK = Path("/proc/self/ns/net")
+DEVICES = Path("/sys/class/net")
 
 
 def record(rank: int, settings: Settings) -> Record:
@@ -28,10 +29,11 @@ def record(rank: int, settings: Settings) -> Record:
     except ModuleNotFoundError:
         raise AntiphonError("discovery needs psutil; pip install 'antiphon[torch]'", "missing-extra") from None
     addresses = psutil.net_if_addrs()
-    found = interfaces(addresses, psutil.net_if_stats(), settings.exclude)
+    found, unplugged = interfaces(addresses, psutil.net_if_stats(), settings.exclude)
     name = socket.gethostname()
     excluded = tuple(sorted(settings.exclude & set(addresses)))
-    return Record(rank, identity(name), name, found, toward(settings.master), settings.common(), excluded)
+    toward_master = toward(settings.master)
+    return Record(rank, identity(name), name, found, toward_master, settings.common(), excluded, unplugged)
 
 
 def identity(name: str) -> str:
@@ -49,23 +51,27 @@ def identity(name: str) -> str:
 
 def interfaces(
     addresses: Mapping[str, Any], states: Mapping[str, Any], exclude: frozenset[str]
-) -> tuple[Interface, ...]:
-    """Those that may be used: up, not of loopback, not excluded, with an address.
+) -> tuple[tuple[Interface, ...], tuple[Interface, ...]]:
+    """Those that may be used: not of loopback, not excluded, with an address and a carrier; and those without one.
 
     Args:
         addresses: by interface, as psutil gives them.
         states: by interface, as psutil gives them.
         exclude: names that are left alone.
     """
-    found = []
+    found: dict[bool, list[Interface]] = {True: [], False: []}
     for name, listed in addresses.items():
         state = states.get(name)
-        if name in exclude or state is None or not state.isup:
-            continue
         usable = tuple(text for text in (_with_mask(each) for each in listed) if text)
-        if usable:
-            found.append(Interface(name, usable, int(state.speed), int(state.mtu)))
-    return tuple(found)
+        if name not in exclude and state is not None and usable:
+            speed_mbit = int(state.speed) if _is_device(name) else 0
+            found[bool(state.isup)].append(Interface(name, usable, speed_mbit, int(state.mtu)))
+    return tuple(found[True]), tuple(found[False])
+
+
+def _is_device(name: str) -> bool:
+    """Whether an interface is of hardware, as far as the system tells: others claim any speed."""
+    return not DEVICES.is_dir() or (DEVICES / name / "device").exists()
 
 
 def toward(master: str) -> str:

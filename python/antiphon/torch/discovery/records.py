@@ -38,6 +38,7 @@ class Record:
         toward_master: the address of this host by which it reaches the rendezvous; "" if that is unknown or itself.
         settings: variables that all ranks must have alike.
         excluded: interfaces that are left alone because the user says so.
+        unplugged: those that have an address and no carrier.
     """
 
     rank: int
@@ -47,6 +48,7 @@ class Record:
     toward_master: str
     settings: dict[str, str]
     excluded: tuple[str, ...] = ()
+    unplugged: tuple[Interface, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -55,8 +57,11 @@ class Record:
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Record:
         """What `plain` made."""
-        interfaces = (Interface(**{**each, "addresses": tuple(each["addresses"])}) for each in plain["interfaces"])
-        return cls(**{**plain, "interfaces": tuple(interfaces), "excluded": tuple(plain["excluded"])})
+        ports = {
+            key: tuple(Interface(**{**each, "addresses": tuple(each["addresses"])}) for each in plain[key])
+            for key in ("interfaces", "unplugged")
+        }
+        return cls(**{**plain, **ports, "excluded": tuple(plain["excluded"])})
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class Host:
         ranks: that run on it, in order.
         interfaces: in the order of their names.
         toward_master: as in `Record`.
+        unplugged: as in `Record`.
     """
 
     number: int
@@ -76,6 +82,7 @@ class Host:
     ranks: tuple[int, ...]
     interfaces: tuple[Interface, ...]
     toward_master: str
+    unplugged: tuple[Interface, ...] = ()
 
 
 def check_alike(records: Sequence[Record]) -> None:
@@ -106,6 +113,7 @@ def hosts_of(records: Sequence[Record]) -> list[Host]:
             tuple(each.rank for each in group),
             tuple(sorted(group[0].interfaces, key=lambda each: natural(each.name))),
             group[0].toward_master,
+            tuple(sorted(group[0].unplugged, key=lambda each: natural(each.name))),
         )
         for number, (name, group) in enumerate(zip(names, found.values(), strict=True))
     ]

@@ -1,0 +1,91 @@
+"""A job of torchrun on several hosts, started over ssh."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import IO
+
+from antiphon.errors import AntiphonError
+
+SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
+POLL_S = 0.05
+SETTLE_S = 10.0
+"""After one node has ended the others end by themselves, and then by a signal."""
+LONGEST_LINE = 400
+
+
+def run_on(hosts: Sequence[str], arguments: Sequence[str], *, python: str, port: int, ssh: str) -> str:
+    """Runs a module's command as a job with a rank on each host.
+
+    Args:
+        hosts: as ssh takes them; the first is where the others meet, by this name without its user, or at MASTER_ADDR.
+        arguments: what follows ``-m``: a module and its arguments.
+        python: the interpreter on every host.
+        port: on the first host, for the rendezvous.
+        ssh: the command that runs another at a host.
+
+    Returns:
+        What the rank on the first host printed.
+
+    Raises:
+        AntiphonError: ``stalled`` with the host and its last words where a host fails; ``missing-extra`` without ssh.
+    """
+    master = os.environ.get("MASTER_ADDR") or hosts[0].rpartition("@")[2]
+    nodes: list[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]] = []
+    try:
+        for number, host in enumerate(hosts):
+            job = [python, "-m", "torch.distributed.run", f"--nnodes={len(hosts)}", f"--node-rank={number}"]
+            job += ["--nproc-per-node=1", f"--master-addr={master}", f"--master-port={port}", "-m", *arguments]
+            out, error = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+            command = [*shlex.split(ssh), host, remote(job)]
+            nodes.append((subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=error), out, error))
+        ended_at = None
+        while any(node.poll() is None for node, _, _ in nodes):
+            statuses = [node.poll() for node, _, _ in nodes]
+            if ended_at is None and any(status is not None for status in statuses):
+                ended_at = time.monotonic()
+            if ended_at is not None and time.monotonic() > ended_at + SETTLE_S:
+                break
+            time.sleep(POLL_S)
+        failed = [number for number, (node, _, _) in enumerate(nodes) if node.poll() not in (0, None)]
+        if failed:
+            # The first host's words say most; of another, ssh's or the interpreter's own.
+            said = [(hosts[number], _last_words(nodes[number][2])) for number in failed]
+            host, words = next((each for each in said if each[1].startswith("error: ")), said[-1])
+            raise AntiphonError(f"host {host}: {words.removeprefix('error: ')}", "stalled")
+        nodes[0][1].seek(0)
+        return nodes[0][1].read().decode("utf-8", "replace")
+    except FileNotFoundError as error:
+        raise AntiphonError(f"'{error.filename}' is not installed; start the job with torchrun", "missing-extra") from None
+    finally:
+        for node, out, error in nodes:
+            node.terminate()
+            node.communicate()
+            out.close()
+            error.close()
+
+
+def remote(job: Sequence[str]) -> str:
+    """What a host's shell runs: the job, with this process's settings and in its folder, until stdin closes.
+
+    >>> remote(["python3", "x.py"]).count("python3 x.py")
+    1
+    """
+    settings = [f"{key}={value}" for key, value in sorted(os.environ.items()) if key.startswith("ANTIPHON_")]
+    command = shlex.join(["env", *settings, *job])
+    until = '{ cat <&3; kill "$job"; } >/dev/null 2>&1 &'
+    return f'cd {shlex.quote(os.getcwd())} 2>/dev/null; exec 3<&0; {command} 3<&- & job=$!; {until} wait "$job"'
+
+
+def _last_words(error: IO[bytes]) -> str:
+    """The line that says why: one that a command ends with, or else the last."""
+    error.seek(0)
+    lines = [line.strip() for line in error.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("error: ")]
+    return (own or lines or ["it ended without a word"])[-1][:LONGEST_LINE]

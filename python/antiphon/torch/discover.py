@@ -1,0 +1,100 @@
+"""``antiphon discover``: how the hosts of a job are cabled, what is odd about it, and what collectives reach on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from antiphon._core import format_bytes
+from antiphon.errors import AntiphonError
+from antiphon.torch.discovery import Examined, Settings, examine
+from antiphon.torch.discovery.findings import Finding
+from antiphon.torch.discovery.odd import odd
+from antiphon.torch.measuring import TIMEOUT_S, joined, measured
+
+WARMUP = 9
+"""By then the better plan, which is made in the background, is in use, or will not be for a long time."""
+
+
+def discover(
+    collectives: Sequence[str],
+    sizes: Sequence[int],
+    iterations: int,
+    progress: Callable[[str, float], None],
+) -> tuple[int, dict[str, Any]]:
+    """Examines the wiring of the job that this process is a rank of; all ranks call it.
+
+    Args:
+        collectives: that are measured, on float32.
+        sizes: of full buffers, in bytes; shards are made whole.
+        iterations: timed runs of each.
+        progress: is told what is done, as a share of all.
+
+    Returns:
+        The own rank, and what ``antiphon discover --json`` prints.
+
+    Raises:
+        AntiphonError: as `antiphon.torch.discovery.connect`; ``missing-extra`` without PyTorch.
+    """
+    import torch.distributed as dist
+
+    store, rank, ranks = joined()
+    progress("examining the cables", 0)
+    examined = examine(
+        dist.PrefixStore("antiphon-discover", store),
+        rank,
+        ranks,
+        timeout_s=TIMEOUT_S,
+        settings=Settings.from_environment(),
+    )
+    whole = 4 * ranks
+    kept = sorted({max(whole, size - size % whole) for size in sizes})
+    runs = []
+    if len(examined.parts) == 1 and ranks > 1:
+        given: Any = {"iterations": iterations, "warmup": WARMUP, "progress": progress}
+        runs = measured(store, rank, ranks, collectives, kept, **given)
+    return rank, document(examined, iterations) | {"runs": runs}
+
+
+def document(examined: Examined, iterations: int) -> dict[str, Any]:
+    """As JSON has it, without runs."""
+    cables = [each for each in examined.findings if each.kind == "network" and not each.trouble]
+    return {
+        "hosts": [
+            {
+                "name": host.name,
+                "ranks": list(host.ranks),
+                "ports": [
+                    {
+                        "name": port.name,
+                        "addresses": list(port.addresses),
+                        "speed_mbit": port.speed_mbit,
+                        "mtu_bytes": port.mtu_bytes,
+                        "carrier": port not in host.unplugged,
+                    }
+                    for port in host.interfaces + host.unplugged
+                ],
+            }
+            for host in examined.hosts
+        ],
+        "links": [link for each in cables for link in _links(each)],
+        "odd": [{"link": each.link, "what": each.what} for each in odd(examined)],
+        "iterations": iterations,
+    }
+
+
+def _links(cable: Finding) -> list[dict[str, Any]]:
+    """There and back."""
+    return [
+        {
+            "from": cable.hosts[start],
+            "to": cable.hosts[1 - start],
+            "from_port": cable.interfaces[start],
+            "to_port": cable.interfaces[1 - start],
+            "rate_gb_per_s": float(f"{cable.rates[start] / 1e9:.4g}"),
+            "latency_us": float(f"{cable.round_trip_s / 2 * 1e6:.4g}"),
+            "lost": round(cable.lost[start], 4),
+            "cable": cable.name,
+        }
+        for start in (0, 1)
+    ]

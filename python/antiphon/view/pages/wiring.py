@@ -1,0 +1,73 @@
+"""The HTML page of a wiring: hosts and cables drawn, what is odd, what collectives reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antiphon.view.document import Document
+from antiphon.view.documents.job import wiring_document
+from antiphon.view.html import html
+from antiphon.view.pages.page import page_template
+from antiphon.view.text import format_bit_rate
+
+WIDTH, HEIGHT, MARGIN = 900.0, 560.0, 70.0
+BEND = 26.0
+"""Between cables that join the same hosts."""
+
+
+def render(found: dict[str, Any]) -> str:
+    """The page as text, of what ``antiphon discover --json`` prints."""
+    hosts = [host["name"] for host in found["hosts"]]
+    odd = {each["link"]: each["what"] for each in found["odd"]}
+    pairs = list(zip(found["links"][::2], found["links"][1::2], strict=True))
+    places = dict(zip(hosts, layout(len(hosts), [(hosts.index(a["from"]), hosts.index(a["to"])) for a, _ in pairs]), strict=True))
+    several = Counter(frozenset((there["from"], there["to"])) for there, _ in pairs)
+    seen: Counter[frozenset[str]] = Counter()
+    cables = []
+    for there, back in pairs:
+        ends = frozenset((there["from"], there["to"]))
+        start, end = places[min(ends)], places[max(ends)]
+        middle = _bent(start, end, BEND * (2 * seen[ends] - several[ends] + 1))
+        seen[ends] += 1
+        rates = [format_bit_rate(each["rate_gb_per_s"] * 8e9) for each in (there, back)]
+        text = rates[0] if rates[0] == rates[1] else " / ".join(rates)
+        what = odd.get(there["cable"], "")
+        cables.append({"start": start, "end": end, "middle": middle, "text": text, "name": there["cable"], "odd": what})
+    rest = Document([part for part in wiring_document(found).parts[bool(pairs) :]])
+    template = page_template("wiring.html")
+    return template.render(
+        hosts=places, cables=cables, count=len(pairs), odd=found["odd"], rest=html(rest), width=WIDTH, height=HEIGHT
+    )
+
+
+def layout(count: int, edges: list[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Places such that distances are about as many cables as there are between hosts: classical scaling (Torgerson
+    1952). A ring becomes a circle, a mesh a grid."""
+    far = np.full((count, count), float(count))
+    np.fill_diagonal(far, 0)
+    for one, other in edges:
+        far[one, other] = far[other, one] = 1
+    for by in range(count):
+        far = np.minimum(far, far[:, by : by + 1] + far[by : by + 1])
+    centred = np.eye(count) - 1 / count
+    values, vectors = np.linalg.eigh(-centred @ far**2 @ centred / 2)
+    flat: NDArray[np.float64] = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))
+    if flat.shape[1] < 2:
+        flat = np.zeros((count, 2))
+    flat = flat[:, ::-1] - flat[:, ::-1].min(axis=0)
+    size = np.maximum(flat.max(axis=0), 1e-9)
+    scale = min((WIDTH - 2 * MARGIN) / size[0], (HEIGHT - 2 * MARGIN) / size[1])
+    shift = (np.array([WIDTH, HEIGHT]) - flat.max(axis=0) * scale) / 2
+    return [(round(float(x), 1), round(float(y), 1)) for x, y in flat * scale + shift]
+
+
+def _bent(start: tuple[float, float], end: tuple[float, float], by: float) -> tuple[float, float]:
+    """A point beside the middle."""
+    across = np.array([end[1] - start[1], start[0] - end[0]])
+    length = max(float(np.hypot(*across)), 1e-9)
+    x, y = (np.array(start) + end) / 2 + across / length * by
+    return round(float(x), 1), round(float(y), 1)
