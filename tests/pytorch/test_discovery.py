@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import namedtuple
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -88,6 +89,8 @@ def test_between_two_hosts_the_way_to_the_rendezvous_is_management() -> None:
     assert names(final(chosen(apart), [], apart)) == ["a.eth1 b.eth1"]
     unknown = hosts(*ports)
     assert names(final(chosen(unknown), [], unknown)) == ["a.eth0 b.eth0", "a.eth1 b.eth1"]
+    routed = [replace(host, default_route="eth0") for host in hosts(*ports, master="10.0.0.2")]
+    assert names(final(chosen(routed), [], routed)) == ["a.eth1 b.eth1"], "the rendezvous may lie on a cable"
     single = hosts({"eth0": "192.168.1.1/24"}, {"eth0": "192.168.1.2/24"}, master="192.168.1.2")
     assert names(final(chosen(single), [], single)) == ["a.eth0 b.eth0"]
 
@@ -295,6 +298,16 @@ def test_interfaces_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     found, unplugged = machine.interfaces(addresses, states, frozenset({"eth2"}))
     assert unplugged == (Interface("eth1", ("10.0.1.1/24",), 0, 9000),), "no hardware: its rate means nothing"
     assert found == (Interface("eth0", ("10.0.0.1/24", "fe80::1/64"), 1000, 9000),)
+
+
+def test_the_default_route(tmp_path: Path) -> None:
+    table = tmp_path / "route"
+    head = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT"
+    rows = [("wlan0", "00000000", 600), ("eth1", "0000000A", 0), ("eth0", "00000000", 100)]
+    lines = [f"{name} {to} 0102A8C0 0003 0 0 {cost} {'00FFFFFF' if cost == 0 else to} 0 0 0" for name, to, cost in rows]
+    table.write_text("\n".join([head, *lines]), "utf-8")
+    assert machine.default_route(table) == "eth0"
+    assert machine.default_route(tmp_path / "none") == ""
 
 
 def test_this_host() -> None:

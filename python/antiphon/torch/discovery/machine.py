@@ -15,6 +15,7 @@ from antiphon.torch.discovery.settings import Settings
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 NETWORK = Path("/proc/self/ns/net")
+ROUTES = Path("/proc/self/net/route")
 DEVICES = Path("/sys/class/net")
 
 
@@ -33,7 +34,8 @@ def record(rank: int, settings: Settings) -> Record:
     name = socket.gethostname()
     excluded = tuple(sorted(settings.exclude & set(addresses)))
     toward_master = toward(settings.master)
-    return Record(rank, identity(name), name, found, toward_master, settings.common(), excluded, unplugged)
+    more = (excluded, unplugged, default_route())
+    return Record(rank, identity(name), name, found, toward_master, settings.common(), *more)
 
 
 def identity(name: str) -> str:
@@ -72,6 +74,16 @@ def interfaces(
 def _is_device(name: str) -> bool:
     """Whether an interface is of hardware, as far as the system tells: others claim any speed."""
     return not DEVICES.is_dir() or (DEVICES / name / "device").exists()
+
+
+def default_route(table: Path = ROUTES) -> str:
+    """The interface of the IPv4 route to all addresses with the least metric, as Linux tells it; "" for none."""
+    try:
+        rows = [line.split() for line in table.read_text().splitlines()[1:]]
+    except OSError:
+        return ""
+    found = [(int(row[6]), row[0]) for row in rows if row[1] == row[7] == "00000000"]
+    return min(found, default=(0, ""))[1]
 
 
 def toward(master: str) -> str:

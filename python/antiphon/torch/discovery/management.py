@@ -16,8 +16,11 @@ def management(hosts: Sequence[Host]) -> set[Port]:
     """The interfaces of the management network.
 
     A cable joins two hosts. So a subnet that more than two hosts share, most of them by one interface, is no cable.
-    Between two hosts it is the interface by which the rendezvous is reached.
+    Between two hosts it is the interface of the default route, which no cable has; or else that by which the
+    rendezvous is reached.
     """
+    if len(hosts) == 2 and all(host.default_route for host in hosts):
+        return {(host.number, host.default_route) for host in hosts}
     if len(hosts) == 2:
         return {(host.number, each.name) for host in hosts for each in host.interfaces if _holds(host, each.addresses)}
     members: dict[Subnet, list[Port]] = {}

@@ -39,6 +39,7 @@ class Record:
         settings: variables that all ranks must have alike.
         excluded: interfaces that are left alone because the user says so.
         unplugged: those that have an address and no carrier.
+        default_route: the interface that leads to all other addresses; "" for none.
     """
 
     rank: int
@@ -49,6 +50,7 @@ class Record:
     settings: dict[str, str]
     excluded: tuple[str, ...] = ()
     unplugged: tuple[Interface, ...] = ()
+    default_route: str = ""
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -75,6 +77,7 @@ class Host:
         interfaces: in the order of their names.
         toward_master: as in `Record`.
         unplugged: as in `Record`.
+        default_route: as in `Record`.
     """
 
     number: int
@@ -83,6 +86,7 @@ class Host:
     interfaces: tuple[Interface, ...]
     toward_master: str
     unplugged: tuple[Interface, ...] = ()
+    default_route: str = ""
 
 
 def check_alike(records: Sequence[Record]) -> None:
@@ -114,6 +118,7 @@ def hosts_of(records: Sequence[Record]) -> list[Host]:
             tuple(sorted(group[0].interfaces, key=lambda each: natural(each.name))),
             group[0].toward_master,
             tuple(sorted(group[0].unplugged, key=lambda each: natural(each.name))),
+            group[0].default_route,
         )
         for number, (name, group) in enumerate(zip(names, found.values(), strict=True))
     ]
