@@ -20,7 +20,8 @@ BENCH = ["-m", "antiphon.torch.bench", "--backend", "gloo"]
 
 @pytest.mark.covers_processes
 def test_every_collective_is_right_and_timed(tmp_path: Path) -> None:
-    from antiphon.torch.bench import COLLECTIVES, _document
+    from antiphon.torch.measuring import COLLECTIVES
+    from antiphon.view.documents.job import runs_document
 
     given = ["--collective", ",".join(COLLECTIVES), "--bytes", "3072,12288", "--iterations", "3", "--warmup", "1"]
     (ended,) = local([*BENCH, *given, "--element", "int32", "--json"], tmp_path, 3).wait()
@@ -36,11 +37,11 @@ def test_every_collective_is_right_and_timed(tmp_path: Path) -> None:
         bandwidth = row["bytes"] / row["time_us"] / 1e3 * antiphon.bus_factor(row["collective"], 3)
         assert row["bus_bandwidth_gb_per_s"] == pytest.approx(bandwidth)
         assert row["bound_us"] is row["algorithm"] is None
-    (table, _) = _document(found, found["runs"]).parts
+    (table, _) = runs_document(found, found["runs"]).parts
     assert isinstance(table, Table)
     assert [name for name, _ in table.heads] == ["Collective", "Size", "Count", "Time", "algbw", "busbw", "Wrong"]
     planned = [{**found["runs"][0], "time_us": 100.0, "bound_us": 95.0, "algorithm": "ring", "wrong": 2}]
-    (table, _) = _document(found, planned).parts
+    (table, _) = runs_document(found, planned).parts
     assert isinstance(table, Table)
     assert list(table.rows[0][-4:]) == ["2", "95 us", "95%", "ring"]
     assert table.styles == ["bold red"]
@@ -73,18 +74,18 @@ def test_what_no_rank_can_do_gets_one_line_from_rank_0(tmp_path: Path) -> None:
 
 
 def test_what_no_rank_can_do_is_known_before() -> None:
-    from antiphon.torch.bench import _check
+    from antiphon.torch.measuring import check
 
-    _check(["all-reduce", "all-gather"], [24], "gloo", "float64", 3)
+    check(["all-reduce", "all-gather"], [24], "gloo", "float64", 3)
     with pytest.raises(antiphon.AntiphonError, match="backend is 'pigeon'; known: gloo"):
-        _check(["all-reduce"], [4], "pigeon", "float32", 2)
+        check(["all-reduce"], [4], "pigeon", "float32", 2)
     with pytest.raises(antiphon.AntiphonError, match="2 bytes: give a multiple of 4, for 4-byte elements"):
-        _check(["all-reduce"], [2], "gloo", "float32", 2)
+        check(["all-reduce"], [2], "gloo", "float32", 2)
 
 
 def test_wrong_elements_are_counted() -> None:
-    from antiphon.torch.bench import _differing
+    from antiphon.torch.measuring import differing
 
     found = torch.tensor([1, 2, 3, 4])
-    assert _differing(found, torch.tensor([1, 3, 3, 5])) == 2
-    assert _differing(found, None) == 0
+    assert differing(found, torch.tensor([1, 3, 3, 5])) == 2
+    assert differing(found, None) == 0

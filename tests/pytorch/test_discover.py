@@ -34,19 +34,14 @@ def _able() -> None:
         pytest.skip(str(error))
 
 
-def faults(document: dict[str, Any]) -> set[tuple[str, str]]:
-    """The first port of each odd cable, and the first word about it."""
-    return {(each["link"].split()[1], each["what"].split()[0]) for each in document["odd"]}
-
-
 @pytest.mark.covers_processes
 def test_five_faults_at_once_over_ssh(tmp_path: Path) -> None:
-    with Lab(wiring.ring(6), mtu={3: 1500}) as lab:
+    with Lab(wiring.ring(3, interfaces=2), mtu={3: 1500}) as lab:
         lab.slow(1, 100)
-        lab.slow(2, 80, [3])
-        lab.lose(4, 5, 0.05)
+        lab.slow(2, 80, [2])
+        lab.lose(4, 2, 0.05)
         lab.cut(0)
-        hosts = {f"node-{host}": shlex.join(lab.at(host)) for host in range(6)}
+        hosts = {f"node-{host}": shlex.join(lab.at(host)) for host in range(3)}
         cases = "".join(f'{name}) exec {enter} sh -c "$2" ;;\n' for name, enter in hosts.items())
         ssh = tmp_path / "ssh"
         ssh.write_text(f'#!/bin/sh\ncase "$1" in\n{cases}*) echo "$1: no such host" >&2; exit 255 ;;\nesac\n', "utf-8")
@@ -55,19 +50,21 @@ def test_five_faults_at_once_over_ssh(tmp_path: Path) -> None:
         command = [sys.executable, *COMMAND, *QUICK, "--ssh", str(ssh), "--hosts"]
         environment = {**os.environ, "MASTER_ADDR": lab.management(0)}
         given = [*command, ",".join(hosts), "--report", str(page)]
-        done = subprocess.run(given, env=environment, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(given, env=environment, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert found["schema"] == "antiphon-discover/1"
-        assert [host["name"] for host in found["hosts"]] == [f"host-{number}" for number in range(6)]
-        assert faults(found) == {("v0a", "no"), ("v1a", "slow"), ("v2a", "one"), ("v3a", "MTU"), ("v4a", "loses")}
+        assert [host["name"] for host in found["hosts"]] == ["host-0", "host-1", "host-2"]
+        # Of each odd cable: the first port, and the first word about it. Cables 4 and 5 are of hosts 2 and 0.
+        odd = {(each["link"].split()[1], each["what"].split()[0]) for each in found["odd"]}
+        assert odd == {("v0a", "no"), ("v1a", "slow"), ("v2a", "one"), ("v3a", "MTU"), ("v4b", "loses")}
         rates = {(each["from_port"], each["to_port"]): each["rate_gb_per_s"] for each in found["links"]}
         assert len(rates) == 10
         assert rates["v1a", "v1b"] == pytest.approx(0.0125, rel=0.1)
         assert rates["v2a", "v2b"] == pytest.approx(0.025, rel=0.1)
         assert rates["v2b", "v2a"] == pytest.approx(0.01, rel=0.1)
-        assert [(run["collective"], run["bytes"], run["wrong"]) for run in found["runs"]] == [("all-reduce", 4080, 0)]
-        assert all(f"v{number}a" in page.read_text("utf-8") for number in range(5))
+        assert [(run["collective"], run["bytes"], run["wrong"]) for run in found["runs"]] == [("all-reduce", 4092, 0)]
+        assert page.read_text("utf-8").count('<path class="cable odd"') == 4
         given = [*command, "node-0,elsewhere"]
         done = subprocess.run(given, env=environment, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stdout) == (1, "")
@@ -95,10 +92,12 @@ def test_a_fault_anywhere_is_named_and_nothing_else(seed: int, tmp_path: Path) -
             lab.lose(cable, end, 0.05)
         elif fault == "missing":
             lab.cut(cable)
-        ended = lab.start([*COMMAND, *QUICK], tmp_path, limit_s=60).wait()
+        ended = lab.start([*COMMAND, *QUICK], tmp_path, limit_s=120).wait()
         found = ended[0].document
         ports = {name[:-1] for each in found["odd"] for name in each["link"].split() if name[0] == "v"}
-        words = {word for _, word in faults(found)}
+        words = {each["what"].split()[0] for each in found["odd"]}
     assert ports == ({f"v{cable}", f"v{other}"} if fault == "swapped" else {f"v{cable}"}), found["odd"]
-    expected = {"swapped": {"in"}, "half": {"slow", "one"}, "mtu": {"MTU"}, "loss": {"loses"}, "missing": {"no"}}[fault]
+    expected = {"swapped": {"in", "no"}, "half": {"slow", "one"}, "mtu": {"MTU"}, "loss": {"loses"}, "missing": {"no"}}[
+        fault
+    ]
     assert words <= expected, found["odd"]

@@ -57,7 +57,10 @@ def test_sound_cables_are_not_odd() -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"at_once_bytes_per_s": (RATE / 2, RATE / 2)}, "slow both ways: 100 Mbit/s, the other cables 200 Mbit/s (50%)"),
+        (
+            {"at_once_bytes_per_s": (RATE / 2, RATE / 2)},
+            "slow both ways: 100 Mbit/s, the other cables 200 Mbit/s (50%)",
+        ),
         (
             {"at_once_bytes_per_s": (RATE, RATE / 4)},
             "one direction slow: 50.0 Mbit/s from b p0b to a p0a, 200 Mbit/s back",

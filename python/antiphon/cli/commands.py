@@ -40,7 +40,7 @@ SECTIONS: dict[str, dict[str, Command]] = {
             "testbed", "Run collectives on an emulated fabric, measured beside predicted (docs/run.md)."
         ),
         "discover": Command(
-            "discover", "Look at how hosts are cabled: rates, what is odd, what collectives reach (docs/torch.md)."
+            "discover", "Look at how hosts are cabled: rates, what is odd, what they reach (docs/torch.md)."
         ),
     },
     "Networks and training": {

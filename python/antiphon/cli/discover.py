@@ -33,17 +33,19 @@ def discover(
     report: str | None,
     output: str,
 ) -> None:
-    """Look at how hosts are cabled: the rate of every cable, what is odd, what collectives reach (docs/torch.md).
+    """Look at how hosts are cabled: rates, what is odd, what they reach (docs/torch.md).
 
-    Needs antiphon[torch] on every host. With --hosts it starts a rank on each of them by ssh; without, torchrun does.
+    Needs antiphon[torch] on every host. With --hosts it starts a rank on each of them by ssh; else start it
+    yourself, as torchrun --nnodes 3 --node-rank 0 --master-addr a --master-port 29500 -m antiphon discover.
 
     Examples:
         antiphon discover --hosts spark-1,spark-2,spark-3 --report wiring.html
-        torchrun --nnodes 3 --node-rank 0 --master-addr spark-1 --master-port 29500 -m antiphon discover
+        antiphon discover --hosts user@a,user@b --collective all-reduce --bytes 8KiB..64MiB --json
 
     Args:
         hosts: names of hosts, with commas, as ssh takes them. The first is where they meet; all must reach it.
-        collective: What is measured, with commas: all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce.
+        collective: What is measured, with commas: all-reduce, all-gather, reduce-scatter, all-to-all, broadcast or
+            reduce.
         bytes: Full buffer sizes, such as 8KiB..64MiB (in powers of two) or 1MiB,16MiB.
         iterations: Timed runs of each; what counts is the median.
         python: the interpreter on every host, with --hosts; None: the same path as here.
@@ -57,7 +59,7 @@ def discover(
         if hosts is not None:
             names = _names(hosts)
             given = [f"--collective={collective}", f"--bytes={bytes}", f"--iterations={iterations}", "--json"]
-            found = _over_ssh(names, given, python or sys.executable, port, ssh, progress)
+            found: dict[str, Any] | None = _over_ssh(names, given, python or sys.executable, port, ssh, progress)
         elif {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= set(os.environ):
             found = _as_rank(collective.split(","), sizes, iterations, progress)
         else:

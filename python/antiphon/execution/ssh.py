@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import IO
 
 from antiphon.errors import AntiphonError
@@ -38,13 +38,14 @@ def run_on(hosts: Sequence[str], arguments: Sequence[str], *, python: str, port:
     """
     master = os.environ.get("MASTER_ADDR") or hosts[0].rpartition("@")[2]
     nodes: list[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]] = []
+    files = ExitStack()
     try:
         for number, host in enumerate(hosts):
             job = [python, "-m", "torch.distributed.run", f"--nnodes={len(hosts)}", f"--node-rank={number}"]
             job += ["--nproc-per-node=1", f"--master-addr={master}", f"--master-port={port}", "-m", *arguments]
-            out, error = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+            out, said = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
             command = [*shlex.split(ssh), host, remote(job)]
-            nodes.append((subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=error), out, error))
+            nodes.append((subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=said), out, said))
         ended_at = None
         while any(node.poll() is None for node, _, _ in nodes):
             statuses = [node.poll() for node, _, _ in nodes]
@@ -56,19 +57,20 @@ def run_on(hosts: Sequence[str], arguments: Sequence[str], *, python: str, port:
         failed = [number for number, (node, _, _) in enumerate(nodes) if node.poll() not in (0, None)]
         if failed:
             # The first host's words say most; of another, ssh's or the interpreter's own.
-            said = [(hosts[number], _last_words(nodes[number][2])) for number in failed]
-            host, words = next((each for each in said if each[1].startswith("error: ")), said[-1])
+            last = [(hosts[number], _last_words(nodes[number][2])) for number in failed]
+            host, words = next((each for each in last if each[1].startswith("error: ")), last[-1])
             raise AntiphonError(f"host {host}: {words.removeprefix('error: ')}", "stalled")
         nodes[0][1].seek(0)
         return nodes[0][1].read().decode("utf-8", "replace")
     except FileNotFoundError as error:
-        raise AntiphonError(f"'{error.filename}' is not installed; start the job with torchrun", "missing-extra") from None
+        raise AntiphonError(
+            f"'{error.filename}' is not installed; start the job with torchrun", "missing-extra"
+        ) from None
     finally:
-        for node, out, error in nodes:
+        for node, _, _ in nodes:
             node.terminate()
             node.communicate()
-            out.close()
-            error.close()
+        files.close()
 
 
 def remote(job: Sequence[str]) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from antiphon._core import format_bytes
-from antiphon.errors import AntiphonError
 from antiphon.torch.discovery import Examined, Settings, examine
 from antiphon.torch.discovery.findings import Finding
 from antiphon.torch.discovery.odd import odd
-from antiphon.torch.measuring import TIMEOUT_S, joined, measured
+from antiphon.torch.measuring import TIMEOUT_S, joined, leave, measured
 
 WARMUP = 9
 """By then the better plan, which is made in the background, is in use, or will not be for a long time."""
@@ -53,6 +51,8 @@ def discover(
     if len(examined.parts) == 1 and ranks > 1:
         given: Any = {"iterations": iterations, "warmup": WARMUP, "progress": progress}
         runs = measured(store, rank, ranks, collectives, kept, **given)
+    else:
+        leave(store, rank, ranks)
     return rank, document(examined, iterations) | {"runs": runs}
 
 

@@ -86,6 +86,13 @@ def joined() -> tuple[Any, int, int]:
     return store, rank, ranks
 
 
+def leave(store: Any, rank: int, ranks: int) -> None:
+    """The store is in the process of rank 0, which waits here until no rank needs it any more."""
+    store.add("done", 1)
+    while rank == 0 and store.add("done", 0) < ranks:
+        time.sleep(0.01)
+
+
 def parts_of(collective: str, ranks: int) -> int:
     """Of a buffer."""
     return 1 if collective in ("all-reduce", "broadcast", "reduce") else ranks
@@ -161,9 +168,7 @@ def measured(
                     "wrong": sum(each[2] for each in found),
                 }
             )
-        store.add("done", 1)
-        while rank == 0 and store.add("done", 0) < ranks:  # the store is of one of the processes
-            time.sleep(0.01)
+        leave(store, rank, ranks)
     finally:
         dist.destroy_process_group()
     return rows

@@ -29,7 +29,14 @@ def found(odd: bool = True) -> dict[str, object]:
         for low, high, number in cables
         for back, start, end in ((0, low, high), (1, high, low))
     ]
-    run = {"collective": "all-reduce", "bytes": 4096, "elements": 1024, "time_us": 50.0, "wrong": 0, "algorithm": "ring"}
+    run = {
+        "collective": "all-reduce",
+        "bytes": 4096,
+        "elements": 1024,
+        "time_us": 50.0,
+        "wrong": 0,
+        "algorithm": "ring",
+    }
     run |= {"bus_bandwidth_gb_per_s": 0.1, "bound_us": 40.0}
     what = [{"link": "b p3 - c <p3>", "what": "loses 5.0% of the packets"}] if odd else []
     hosts = [{"name": name, "ranks": [rank], "ports": []} for rank, name in enumerate("abc")]

@@ -138,7 +138,7 @@ class Tried:
 def try_cables(
     record: Record, meeting: Meeting, settings: Settings, make: JoinerMaker, *, is_tied: bool = False
 ) -> Tried:
-    """The first half of `connect_as`: joins what the addresses promise, if so tied to the interfaces. All ranks call it."""
+    """The first half of `connect_as`: joins what the addresses promise, tied to the interfaces or not."""
     rank = meeting.rank
     if rank == 0:
         meeting.tell("secret", secrets.token_hex(SECRET_BYTES))

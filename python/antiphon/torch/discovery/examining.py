@@ -106,7 +106,7 @@ def _addresses(first: Interface, second: Interface) -> Iterator[tuple[str, str]]
 
 
 def unplugged(hosts: Sequence[Host]) -> list[Pair]:
-    """Pairs of ports that addresses join and of which one has no carrier; of ports with addresses of links, one pair."""
+    """Pairs of ports that addresses join and of which one has no carrier; of a port with link-local ones, one."""
     every = [replace(host, interfaces=host.interfaces + host.unplugged) for host in hosts]
     apart = management(every)
     found, seen = [], Counter[tuple[int, str]]()

@@ -88,7 +88,8 @@ def _sizes(each: Finding) -> Iterator[str]:
         yield f"MTU {first} at {at}, {second} at {other}: set them alike"
     for way in (0, 1):
         if each.lost[way] < 1 and not each.is_whole[way]:
-            yield f"no packet of {min(first, second)} bytes comes from {_ends(each)[way]}: something between has a lower MTU"
+            size = min(first, second)
+            yield f"no packet of {size} bytes comes from {_ends(each)[way]}: something between has a lower MTU"
 
 
 def _losses(each: Finding) -> Iterator[str]:
@@ -126,7 +127,6 @@ def _ends(each: Finding) -> tuple[str, str]:
 
 def _is_local(each: Finding) -> bool:
     return all(address.startswith(("169.254.", "fe80:")) for address in each.addresses)
-
 
 
 def _rate(bytes_per_s: float) -> str:

@@ -35,7 +35,11 @@ def runs_document(head: dict[str, Any], rows: list[dict[str, Any]]) -> Document:
 def wiring_document(found: dict[str, Any]) -> Document:
     """A drawing, the cables, what is odd, and what collectives take; as ``antiphon discover --json`` has it."""
     cables = [
-        {**there, "back_gb_per_s": back["rate_gb_per_s"], "is_odd": any(there["cable"] == each["link"] for each in found["odd"])}
+        {
+            **there,
+            "back_gb_per_s": back["rate_gb_per_s"],
+            "is_odd": any(there["cable"] == each["link"] for each in found["odd"]),
+        }
         for there, back in zip(found["links"][::2], found["links"][1::2], strict=True)
     ]
     table = table_of(

@@ -26,7 +26,9 @@ def render(found: dict[str, Any]) -> str:
     hosts = [host["name"] for host in found["hosts"]]
     odd = {each["link"]: each["what"] for each in found["odd"]}
     pairs = list(zip(found["links"][::2], found["links"][1::2], strict=True))
-    places = dict(zip(hosts, layout(len(hosts), [(hosts.index(a["from"]), hosts.index(a["to"])) for a, _ in pairs]), strict=True))
+    places = dict(
+        zip(hosts, layout(len(hosts), [(hosts.index(a["from"]), hosts.index(a["to"])) for a, _ in pairs]), strict=True)
+    )
     several = Counter(frozenset((there["from"], there["to"])) for there, _ in pairs)
     seen: Counter[frozenset[str]] = Counter()
     cables = []
@@ -39,7 +41,7 @@ def render(found: dict[str, Any]) -> str:
         text = rates[0] if rates[0] == rates[1] else " / ".join(rates)
         what = odd.get(there["cable"], "")
         cables.append({"start": start, "end": end, "middle": middle, "text": text, "name": there["cable"], "odd": what})
-    rest = Document([part for part in wiring_document(found).parts[bool(pairs) :]])
+    rest = Document(wiring_document(found).parts[bool(pairs) :])
     template = page_template("wiring.html")
     return template.render(
         hosts=places, cables=cables, count=len(pairs), odd=found["odd"], rest=html(rest), width=WIDTH, height=HEIGHT
