@@ -90,6 +90,7 @@ class Plan:
     collective: str
     bytes: int
     root: int
+    fabric: Any = None
     relayed: tuple[tuple[int, int], ...] = ()
 
     def touched(self) -> list[tuple[int, int]]:
@@ -101,10 +102,11 @@ class Plans:
     """Of a group, and of all groups."""
 
     agree: Any = None
+    fabric: Any = None
     relayed: tuple[tuple[int, int], ...] = ()
 
     def plan(self, collective: str, size: int, root: int = 0) -> Plan:
-        return Plan(collective, size, root, self.relayed)
+        return Plan(collective, size, root, relayed=self.relayed)
 
     again = plan
 
