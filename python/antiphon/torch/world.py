@@ -63,7 +63,7 @@ class World:
 
     def __init__(self, store: Any, rank: int, ranks: Sequence[int], timeout_s: float) -> None:
         self.ranks = tuple(ranks)
-        self.store, self.timeout_s = store, timeout_s
+        self.store, self.rank, self.timeout_s = store, rank, timeout_s
         self.open = 0
         self.carrier: Any = None
         self.planner: Any = None
@@ -103,6 +103,11 @@ class World:
                 if self.recovery is not None:
                     self.recovery.help()
                 left = self.store.add("left", 0)
+            # Where others still look, the store must be there; mostly it is rank 0's.
+            gone = self.store.add("gone", 1)
+            while self.rank == 0 and gone < left and time.monotonic() < until_s and not self._has_ended():
+                time.sleep(LOOK_S)
+                gone = self.store.add("gone", 0)
         self.carrier.close()
 
     def _has_ended(self) -> bool:

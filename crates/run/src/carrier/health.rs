@@ -48,10 +48,9 @@ impl Health {
         Health { failures: vec![], settled: HashSet::new(), since: None, has_told: false, last_beat: now }
     }
 
-    /// Why runs end, if they do: what failed first, a node before links.
+    /// Why runs end, if they do: what failed first. Ranks that end for it are known to have ended only after it is.
     pub fn error(&self) -> Option<Error> {
-        let first = self.failures.iter().find(|failure| failure.node.is_some()).or(self.failures.first())?;
-        Some(Error::new(Code::Stalled, &first.what))
+        self.failures.first().map(|first| Error::new(Code::Stalled, &first.what))
     }
 
     /// All nodes leave these links out, and nothing is under way. What failed besides still has to be dealt with.

@@ -352,3 +352,19 @@ fn what_fails_while_some_have_gone_on_is_left_out_next() {
     let collective = Collective::new(Kind::AllReduce);
     assert_eq!(run(&carriers, &rest, collective, 40_000, "optimal", ElementType::Int32, 0..2), 0);
 }
+
+#[test]
+fn a_rank_that_ends_for_a_dead_link_is_not_the_reason() {
+    let fabric = Fabric::parse("ring:4").unwrap();
+    let carriers = carriers(&fabric, 1);
+    let links = breaks(&carriers, 1, 2);
+    all_know(&carriers, &links);
+    carriers[3].shared.take().node.ports.clear();
+    let until = Instant::now() + Duration::from_secs(5);
+    while carriers[0].failures().len() < 2 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let received = carriers[0].receive(0, Some(3), 0, 4).and_then(|key| drive(&carriers[0], key, &mut [0; 4]));
+    let error = received.unwrap_err();
+    assert!(error.message.contains("the link over cable 1-2 is dead"), "{error}");
+}
