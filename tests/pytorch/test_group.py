@@ -305,6 +305,19 @@ def test_calls_on_the_same_numbers_take_turns(made: Made) -> None:
     assert all(work.wait() for work in works)
 
 
+def test_all_parts_of_a_call_are_counted_when_it_is_made(made: Made) -> None:
+    """Not when the first is done, which is at another place between other calls at each rank."""
+    made.carrier.at_once = False
+    tensors = [torch.ones(2), torch.ones(2, dtype=torch.int64)]
+    made.group.allreduce_coalesced(tensors, dist.AllreduceCoalescedOptions())
+    assert made.group.planned.calls == 2
+    made.group.reduce_scatter([torch.ones(2)], [[torch.ones(2), torch.ones(3)]], dist.ReduceScatterOptions())
+    assert made.group.planned.calls == 4
+    made.carrier.at_once = True
+    made.group.barrier().wait()
+    assert sorted(each.given[1] for each in made.carrier.begun) == [1, 2, 3, 4, 5]
+
+
 def test_a_batch_is_one_work(made: Made) -> None:
     made.group.start_coalescing()
     for _ in range(2):
