@@ -1,7 +1,8 @@
-"""Connections that nobody asked for: ``hostile.py COUNT SEED ADDRESS...``, at a host of the lab.
+"""Connections that nobody asked for: ``hostile.py COUNT SEED WIDE,... ADDRESS...``, at a host of the lab.
 
 Waits for listeners on the addresses, which it finds among the sockets of all processes in the lab, and connects to them
-until there were enough. Prints how long each connection lasted, and what it did.
+until there were enough. Prints how long each connection lasted, and what it did; and who listened at wide addresses
+until the input ended.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import socket
 import struct
 import sys
@@ -89,29 +91,32 @@ def visit(kind: int, to: tuple[str, int], chance: random.Random) -> dict[str, ob
     return {"kind": name, "closed": closed, "seconds": time.monotonic() - start}
 
 
-def main(count: int, seed: int, addresses: list[str]) -> None:
+def main(count: int, seed: int, wide: list[str], addresses: list[str]) -> None:
     """Visits listeners from the moment at which there are any."""
     chance = random.Random(seed)
     with suppress(OSError):  # they listen for some milliseconds only, while their processes keep the cores busy
         os.setpriority(os.PRIO_PROCESS, 0, -20)
     print("ready", flush=True)
     until = time.monotonic() + WAIT_S
-    while not (there := sorted(listeners(addresses))):
-        if time.monotonic() > until:
-            print(json.dumps({"listeners": [], "visits": []}))
-            return
+    there: list[tuple[str, int]] = []
+    seen: set[tuple[str, int]] = set()
+    while not there and time.monotonic() < until:
+        now = listeners(wide + addresses)
+        there, seen = sorted(each for each in now if each[0] in addresses), seen | now
         time.sleep(0.002)
     found: list[dict[str, object]] = []
     visits = []
-    for kind in range(count):
+    for kind in range(count if there else 0):
         to = chance.choice(there)
         visits.append(threading.Thread(target=lambda kind=kind, to=to: found.append(visit(kind, to, chance))))
         visits[-1].start()
         time.sleep(chance.uniform(0, 0.02))
+    while not select.select([sys.stdin], [], [], 0.1)[0]:
+        seen |= listeners(wide)
     for each in visits:
         each.join()
-    print(json.dumps({"listeners": there, "visits": found}))
+    print(json.dumps({"wide": [each for each in seen if each[0] in wide], "visits": found}))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(","), sys.argv[4:])

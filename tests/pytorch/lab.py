@@ -7,8 +7,10 @@ processes in them are killed and no device, mount or file is left. Addresses exi
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,8 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal
+from typing import Any, Literal, Protocol
 
+from pytorch.ranks import Place, run
 from pytorch.wiring import Edges, hosts_of, next_hops
 
 from antiphon.execution.testbed import network
@@ -33,6 +36,8 @@ BACKEND = os.environ.get("ANTIPHON_TEST_BACKEND", "antiphon")
 ROUTED = "id0"
 """The device with a host's one address, to which all others have a route."""
 PORT = 29_500
+PRELOADED = ["antiphon.torch", "torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp"]
+PRELOADED += ["torch.distributed.tensor.parallel", "torch._dynamo"]
 START_S = 30.0
 SETTLE_S = 5.0
 """By then processes that were killed are gone."""
@@ -83,15 +88,11 @@ class Lab:
             [*command, *more, *keep], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         of = f"/proc/{self._keeper.pid}/ns"
-        self._inside = [
-            "nsenter",
-            f"--wd={Path.cwd()}",
-            f"--mount={of}/mnt",
-            f"--net={of}/net",
-            f"--pid={of}/pid_for_children",
-        ]
+        self.spaces = {"mount": f"{of}/mnt", "net": f"{of}/net", "pid": f"{of}/pid_for_children"}
         if "--user" in command:
-            self._inside[1:1] = [f"--user={of}/user", "--preserve-credentials"]
+            self.spaces = {"user": f"{of}/user", **self.spaces}
+        self._inside = ["nsenter", f"--wd={Path.cwd()}", *(f"--{kind}={path}" for kind, path in self.spaces.items())]
+        self._inside += ["--preserve-credentials"] * ("user" in self.spaces)
         try:
             assert self._keeper.stdout is not None
             assert self._keeper.stdout.readline() == "ready\n", "the namespaces were not made"
@@ -193,15 +194,12 @@ class Lab:
         environment: Mapping[str, str] | None = None,
         limit_s: float = 120,
     ) -> Job:
-        """Starts a rank a host, as torchrun does it, but without its processes: node i of the job is rank i."""
+        """Starts a rank a host, without torchrun and with PyTorch loaded: node i of the job is rank i."""
         order = list(range(self.hosts)) if hosts is None else list(hosts)
         job = Job(limit_s)
         self._jobs.append(job)
-        for rank, host in enumerate(order):
-            own = {"RANK": str(rank), "WORLD_SIZE": str(len(order)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-            own |= {"MASTER_ADDR": self.management(order[0]), "MASTER_PORT": str(PORT)}
-            command = [*self.at(host), sys.executable, *script]
-            job.start(command, folder / f"node-{rank}.txt", {**self._environment, **own, **(environment or {})})
+        known = {**self._environment, "MASTER_ADDR": self.management(order[0]), **(environment or {})}
+        job.fork(script, folder, known, [(f"host-{host}", f"/run/netns/h{host}", self.spaces) for host in order])
         return job
 
     def call(self, host: int, program: str, *arguments: str, limit_s: float = START_S) -> str:
@@ -321,11 +319,11 @@ def local(
     environment: Mapping[str, str] | None = None,
     limit_s: float = 120,
 ) -> Job:
-    """Starts a job on this machine as it is, over loopback."""
+    """Starts a job on this machine as it is, over loopback; without torchrun and with PyTorch loaded."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
     job = Job(limit_s)
-    options = ["--standalone", f"--nproc-per-node={ranks}"]
-    command = [sys.executable, "-m", "torch.distributed.run", *options, *script]
-    job.start(command, folder / "node-0.txt", environment or {})
+    job.fork(script, folder, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **(environment or {})}, [None] * ranks)
     return job
 
 
@@ -341,8 +339,6 @@ class Ended:
     """As of Popen; of a job that took too long -9."""
     text: str
     """What it and its ranks printed."""
-    at: float
-    """When it was seen, by time.monotonic()."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -353,27 +349,65 @@ class Ended:
         )
 
 
+class Process(Protocol):
+    """A process of a job."""
+
+    def poll(self) -> int | None: ...
+    def wait(self) -> object: ...
+    def kill(self) -> None: ...
+
+
+class Forked:
+    """A rank that was forked from a process that has loaded PyTorch, which takes seconds."""
+
+    def __init__(self, *given: object) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        self.process = context.Process(target=run, args=given)
+        self.process.start()
+        self.kill, self.wait = self.process.kill, self.process.join
+
+    def poll(self) -> int | None:
+        """As of Popen."""
+        return self.process.exitcode
+
+
 class Job:
     """Processes that belong together, and the ranks that they start."""
 
     def __init__(self, limit_s: float) -> None:
         self._until = time.monotonic() + limit_s
         self._token = uuid.uuid4().hex
-        self._nodes: list[tuple[subprocess.Popen[bytes], Path, IO[bytes]]] = []
+        self._nodes: list[tuple[Process, Path]] = []
 
     def start(self, command: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
         """Starts one, which prints into a file."""
         whole = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **environment, "LAB_JOB": self._token}
-        file = output.open("wb")
-        process = subprocess.Popen(command, env=whole, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
-        self._nodes.append((process, output, file))
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                command, env=whole, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+            )
+        self._nodes.append((process, output))
+
+    def fork(
+        self, script: Sequence[str], folder: Path, environment: Mapping[str, str], places: Sequence[Place | None]
+    ) -> None:
+        """Starts a rank in each place."""
+        size = str(len(places))
+        for rank, place in enumerate(places):
+            output = folder / f"node-{rank}.txt"
+            output.touch()
+            own = {"RANK": str(rank), "WORLD_SIZE": size, "MASTER_PORT": str(PORT)}
+            own |= {"LOCAL_RANK": str(rank if place is None else 0), "LOCAL_WORLD_SIZE": size if place is None else "1"}
+            whole = {**os.environ, **own, **environment}
+            self._nodes.append((Forked(list(script), str(output), whole, place), output))
 
     @property
     def ended(self) -> bool:
         """Whether no node is left; when the time is over, none is."""
         if time.monotonic() > self._until:
             self.close()
-        return all(process.poll() is not None for process, _, _ in self._nodes)
+        return all(process.poll() is not None for process, _ in self._nodes)
 
     def text(self, node: int) -> str:
         """What a node has printed so far."""
@@ -388,29 +422,25 @@ class Job:
 
     def wait(self) -> list[Ended]:
         """Waits until all nodes have ended; kills those that have not when the time is over."""
-        ended: dict[int, tuple[int, float]] = {}
-        while len(ended) < len(self._nodes):
-            if time.monotonic() > self._until:
-                self.close()
-            for node, (process, _, _) in enumerate(self._nodes):
-                if node not in ended and process.poll() is not None:
-                    ended[node] = process.returncode, time.monotonic()
+        while not self.ended:
             time.sleep(0.01)
         self.close()
-        return [Ended(ended[node][0], self.text(node), ended[node][1]) for node in range(len(self._nodes))]
+        return [Ended(process.poll() or 0, path.read_text("utf-8", "replace")) for process, path in self._nodes]
 
-    def kill(self, rank: int | None = None, by: signal.Signals = signal.SIGKILL) -> None:
-        """Sends a signal to a rank, or to all processes."""
+    def kill(self, rank: int | None = None) -> None:
+        """Kills a rank, or all processes."""
         wanted = {f"LAB_JOB={self._token}"} | ({f"RANK={rank}"} if rank is not None else set())
+        for number, (process, _) in enumerate(self._nodes):
+            if isinstance(process, Forked) and rank in (None, number):
+                process.kill()
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError, ValueError):
                 if wanted <= set((folder / "environ").read_bytes().decode("utf-8", "replace").split("\0")):
-                    os.kill(int(folder.name), by)
+                    os.kill(int(folder.name), signal.SIGKILL)
 
     def close(self) -> None:
         """Kills all that is left of it."""
-        if any(process.poll() is None for process, _, _ in self._nodes):
+        if any(process.poll() is None for process, _ in self._nodes):
             self.kill()
-        for process, _, file in self._nodes:
+        for process, _ in self._nodes:
             process.wait()
-            file.close()

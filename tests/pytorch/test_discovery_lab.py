@@ -17,8 +17,6 @@ pytest.importorskip("psutil")
 from pytorch import wiring
 from pytorch.lab import Addresses, Lab
 
-from antiphon.errors import NotApplicable
-from antiphon.execution.testbed.emulation import own_network
 
 RANK = """
 import json, sys, time
@@ -40,14 +38,7 @@ while rank == 0 and store.add("done", 0) < size:
     time.sleep(0.01)
 """
 LIMIT_S = 60
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _able() -> None:
-    try:
-        own_network()
-    except NotApplicable as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("cables")
 
 
 def discover(lab: Lab, folder: Path, ranks: list[int], **variables: str) -> list[dict[str, Any]]:

@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 from pytorch import wiring
-from pytorch.lab import BACKEND, PORT, Ended, Lab
+from pytorch.lab import BACKEND, PORT, Ended, Job, Lab, local
 
-from antiphon.errors import NotApplicable
-from antiphon.execution.testbed.emulation import own_network
 
 pytest.importorskip("torch", reason="torch is too large for the development environment")
 
+pytestmark = pytest.mark.usefixtures("cables")
 HERE = Path(__file__).parent
 TRAINING, HOSTILE = str(HERE / "training.py"), str(HERE / "hostile.py")
 STEPS = 40
@@ -31,38 +30,17 @@ TOLERANCE = 1e-6
 LONG = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 50)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _able() -> None:
-    try:
-        own_network()
-    except NotApplicable as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[float], set[int]]:
-    """Losses of the same training to which nothing happens, and ports open to others than neighbours meanwhile."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    with Lab(wiring.ring(4)) as lab:
-        wide = ["0.0.0.0", *(lab.management(host) for host in range(4))]
-        watch = f"import sys, time; sys.path.insert(0, {str(HERE)!r}); import hostile\nfor _ in range(20):\n"
-        watch += f"    print(*hostile.listeners({wide!r}))\n    time.sleep(0.1)"
-        job = lab.start(script(folder), folder)
-        ports = set()
-        while not job.ended:
-            ports |= {int(port) for port in re.findall(r"(\d+)\)", lab.call(0, watch))}
-        assert [each.status for each in job.wait()] == [0] * 4, job.text(0)
-    return losses(folder), ports
-
-
-@pytest.fixture
-def undisturbed(watched: tuple[list[float], set[int]]) -> list[float]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     """Losses of the same training to which nothing happens."""
-    return watched[0]
+    folder = tmp_path_factory.mktemp("undisturbed")
+    job = local(script(folder, "gloo"), folder, 4)
+    assert [each.status for each in job.wait()] == [0] * 4, job.text(0)
+    return losses(folder)
 
 
-def script(folder: Path) -> list[str]:
-    return [TRAINING, BACKEND, str(folder / "out.json"), str(STEPS), "ddp"]
+def script(folder: Path, backend: str = BACKEND, kinds: str = "ddp") -> list[str]:
+    return [TRAINING, backend, str(folder / "out.json"), str(STEPS), kinds]
 
 
 def losses(folder: Path) -> list[float]:
@@ -81,16 +59,25 @@ def names(lab: Lab, cable: int) -> list[str]:
     return [lab.address(cable, host) for host in lab.cables[cable].ends]
 
 
+def cut_somewhere(lab: Lab, seed: int, folder: Path, **given: str) -> tuple[Job, int, float]:
+    """Trains, and cuts a cable at some moment; the job, the cable and when that was."""
+    chance = random.Random(seed)
+    cable, silently = chance.randrange(4), bool(chance.randrange(2))
+    kind, number = chance.choice(("round", "step")), chance.choice((0, 10, 20))
+    command = [*script(folder, kinds="rounds,ddp"), f"{kind} {number + 15}"]
+    job = lab.start(command, folder, environment=given, limit_s=90)
+    job.wait_for(f"{kind} {number}")
+    time.sleep(chance.random())
+    cut = time.time()
+    (lab.drop if silently else lab.cut)(cable)
+    (folder / "out.json.go").touch()
+    return job, cable, cut
+
+
 @pytest.mark.parametrize("seed", [0, *LONG])
 def test_a_cut_cable_ends_all_ranks_and_is_named(seed: int, tmp_path: Path) -> None:
-    chance = random.Random(seed)
     with Lab(wiring.ring(4)) as lab:
-        cable, silently = chance.randrange(4), bool(chance.randrange(2))
-        job = lab.start(script(tmp_path), tmp_path, limit_s=90)
-        job.wait_for(f"step {chance.choice((0, 10, 20))}")
-        time.sleep(chance.random())
-        cut = time.time()
-        (lab.drop if silently else lab.cut)(cable)
+        job, cable, cut = cut_somewhere(lab, seed, tmp_path)
         found = list(failures(job.wait()))
         assert sorted(rank for rank, _, _ in found) == [0, 1, 2, 3], found
         assert max(at for _, at, _ in found) - cut < ENDED_S
@@ -100,13 +87,8 @@ def test_a_cut_cable_ends_all_ranks_and_is_named(seed: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("seed", [0, *LONG])
 def test_training_goes_on_without_a_cable(seed: int, undisturbed: list[float], tmp_path: Path) -> None:
-    chance = random.Random(seed)
     with Lab(wiring.ring(4)) as lab:
-        cable, silently = chance.randrange(4), bool(chance.randrange(2))
-        job = lab.start(script(tmp_path), tmp_path, environment={"ANTIPHON_RESILIENT": "1"}, limit_s=90)
-        job.wait_for(f"step {chance.choice((0, 10, 20))}")
-        time.sleep(chance.random())
-        (lab.drop if silently else lab.cut)(cable)
+        job, cable, _ = cut_somewhere(lab, seed, tmp_path, ANTIPHON_RESILIENT="1")
         ended = job.wait()
         assert [each.status for each in ended] == [0] * 4, "\n".join(each.text for each in ended)
         assert losses(tmp_path) == pytest.approx(undisturbed, rel=0, abs=TOLERANCE)
@@ -129,6 +111,7 @@ def test_a_killed_rank_ends_all_others_with_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
 def test_connections_that_nobody_asked_for_change_nothing(seed: int, undisturbed: list[float], tmp_path: Path) -> None:
+    """Nothing else listens meanwhile but the store, which is PyTorch's."""
     visits: list[dict[str, Any]] = []
     for _ in range(3):  # on a busy machine the visitor may come when they listen no more
         visits = visits or visited(seed, undisturbed, tmp_path)
@@ -142,16 +125,14 @@ def visited(seed: int, undisturbed: list[float], folder: Path) -> list[dict[str,
     """What happened to each visitor of a job, which must end as if there had been none."""
     with Lab(wiring.ring(4)) as lab:
         near = [lab.address(cable.number, next(host for host in cable.ends if host)) for cable in lab.cables[::3]]
-        command = [*lab.at(0), sys.executable, HOSTILE, str(VISITS), str(seed), *near]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as visitor:
+        wide = ["0.0.0.0", *(lab.management(host) for host in range(4))]
+        command = [*lab.at(0), sys.executable, HOSTILE, str(VISITS), str(seed), ",".join(wide), *near]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as visitor:
             assert visitor.stdout is not None
             assert visitor.stdout.readline() == "ready\n"
             job = lab.start(script(folder), folder, limit_s=90)
+            assert [each.status for each in job.wait()] == [0] * 4, job.text(0)
             said = json.loads(visitor.communicate(timeout=80)[0])
-        assert [each.status for each in job.wait()] == [0] * 4, job.text(0)
         assert losses(folder) == pytest.approx(undisturbed, rel=0, abs=TOLERANCE)  # plans follow what is measured
+    assert {port for _, port in said["wide"]} == {PORT}
     return list(said["visits"])
-
-
-def test_nothing_listens_but_at_addresses_of_links(watched: tuple[list[float], set[int]]) -> None:
-    assert watched[1] == {PORT}, "beside the store, which is PyTorch's"

@@ -90,6 +90,7 @@ class Plan:
     collective: str
     bytes: int
     root: int
+    fabric: Any = None
     relayed: tuple[tuple[int, int], ...] = ()
 
     def touched(self) -> list[tuple[int, int]]:
@@ -101,10 +102,11 @@ class Plans:
     """Of a group, and of all groups."""
 
     agree: Any = None
+    fabric: Any = None
     relayed: tuple[tuple[int, int], ...] = ()
 
     def plan(self, collective: str, size: int, root: int = 0) -> Plan:
-        return Plan(collective, size, root, self.relayed)
+        return Plan(collective, size, root, relayed=self.relayed)
 
     again = plan
 
@@ -301,6 +303,19 @@ def test_calls_on_the_same_numbers_take_turns(made: Made) -> None:
     works = [made.group.broadcast([tensor], dist.BroadcastOptions()) for _ in range(3)]
     made.carrier.at_once = True
     assert all(work.wait() for work in works)
+
+
+def test_all_parts_of_a_call_are_counted_when_it_is_made(made: Made) -> None:
+    """Not when the first is done, which is at another place between other calls at each rank."""
+    made.carrier.at_once = False
+    tensors = [torch.ones(2), torch.ones(2, dtype=torch.int64)]
+    made.group.allreduce_coalesced(tensors, dist.AllreduceCoalescedOptions())
+    assert made.group.planned.calls == 2
+    made.group.reduce_scatter([torch.ones(2)], [[torch.ones(2), torch.ones(3)]], dist.ReduceScatterOptions())
+    assert made.group.planned.calls == 4
+    made.carrier.at_once = True
+    made.group.barrier().wait()
+    assert sorted(each.given[1] for each in made.carrier.begun) == [1, 2, 3, 4, 5]
 
 
 def test_a_batch_is_one_work(made: Made) -> None:

@@ -14,8 +14,6 @@ import pytest
 from pytorch import wiring
 from pytorch.lab import Addresses, Lab
 
-from antiphon.errors import NotApplicable
-from antiphon.execution.testbed.emulation import own_network
 
 SEND = """
 import socket, sys, threading, time
@@ -50,14 +48,7 @@ with socket.socket(socket.AF_INET6 if {six} else socket.AF_INET, socket.SOCK_STR
             came.sendall(b"k")
 """
 """Takes what comes, then says so."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _able() -> None:
-    try:
-        own_network()
-    except NotApplicable as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("cables")
 
 
 class Sink:

@@ -9,11 +9,10 @@ import pytest
 from pytorch import wiring
 from pytorch.lab import BACKEND, Job, Lab, local
 
-from antiphon.errors import NotApplicable
-
 pytest.importorskip("torch", reason="torch is too large for the development environment")
 
 SCRIPT = str(Path(__file__).with_name("training.py"))
+KINDS = "ddp,fsdp,tensor-parallel,restored"
 TOLERANCE = 1e-6
 """Of losses: sums of four numbers in another order."""
 
@@ -36,7 +35,7 @@ def test_losses_are_those_of_gloo(tmp_path: Path) -> None:
     found = {}
     for backend in ("gloo", BACKEND):
         out = tmp_path / f"{backend}.json"
-        found[backend] = losses(local([SCRIPT, backend, str(out), "10"], tmp_path, 4), out)
+        found[backend] = losses(local([SCRIPT, backend, str(out), "10", KINDS], tmp_path, 4), out)
     compared(found[BACKEND], found["gloo"])
     assert found["gloo"]["ddp"][-1] < found["gloo"]["ddp"][0] - 1, "it learns nothing"
     assert found["gloo"]["ddp"] == pytest.approx(found["gloo"]["fsdp"], rel=0, abs=TOLERANCE)
@@ -48,17 +47,14 @@ def test_losses_are_those_of_gloo(tmp_path: Path) -> None:
     ("edges", "order", "each"),
     [(wiring.ring(4), [2, 0, 3, 1], 1), (wiring.ring(3), None, 2), (wiring.star_with_leaf(), None, 1)],
 )
+@pytest.mark.usefixtures("cables")
 def test_losses_are_those_of_gloo_over_cables(
     edges: wiring.Edges, order: list[int] | None, each: int, tmp_path: Path
 ) -> None:
     found = {}
-    kinds = "ddp,fsdp,restored" if wiring.hosts_of(edges) * each % 4 else "ddp,fsdp,tensor-parallel,restored"
+    kinds = "ddp,fsdp,restored" if wiring.hosts_of(edges) * each % 4 else KINDS
     for backend in ("gloo", BACKEND):
-        try:
-            lab = Lab(edges, 500, routes=backend == "gloo")
-        except NotApplicable as error:
-            pytest.skip(str(error))
-        with lab:
+        with Lab(edges, 500, routes=backend == "gloo") as lab:
             out = tmp_path / f"{backend}.json"
             script = [SCRIPT, backend, str(out), "200", kinds]
             job = lab.launch(script, tmp_path, hosts=order, each=each, limit_s=900)

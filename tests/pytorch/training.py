@@ -1,6 +1,8 @@
-"""A rank that trains a small transformer in several ways: ``training.py BACKEND OUT.json [STEPS [KIND,...]]``.
+"""A rank that trains a small transformer in several ways: ``training.py BACKEND OUT.json [STEPS [KIND,... [PAUSE]]]``.
 
-Its text is what Python's own help says of the language. Rank 0 writes the mean losses of all ranks at each step.
+Its text is what Python's own help says of the language. Rank 0 writes the mean losses of all ranks at each step; it
+waits at the step PAUSE, such as ``ddp 20``, until there is a file OUT.go. The kind ``rounds`` trains nothing: it looks
+at every number that all kinds of collectives give, several at once and in several groups.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ BUCKET_MB = 0.1
 
 TOLD = 10
 """Every so many steps rank 0 says where it is."""
+SIZES = (1, 300, 5_000, 20_000)
+pause, go = "", Path()
 
 
 class Block(nn.Module):  # type: ignore[misc]
@@ -84,11 +88,18 @@ def batches(seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         yield rows[:, :-1], rows[:, 1:]
 
 
+def tell(kind: str, number: int) -> None:
+    """Rank 0 says where it is."""
+    if dist.get_rank() == 0 and number % TOLD == 0:
+        print(kind, number, flush=True)
+    while dist.get_rank() == 0 and pause == f"{kind} {number}" and not go.exists():
+        time.sleep(0.01)
+
+
 def steps(model: nn.Module, optimizer: Any, data: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[float]:
     """Trains; the losses, of all ranks."""
     for number, (given, wanted) in enumerate(data):
-        if dist.get_rank() == 0 and number % TOLD == 0:
-            print("step", number, flush=True)
+        tell("step", number)
         loss = cross_entropy(model(given).flatten(0, 1), wanted.flatten())
         loss.backward()
         optimizer.step()
@@ -157,16 +168,54 @@ def restored(count: int) -> list[float]:
     return losses + taken(count - len(losses), steps(model, optimizer, data))
 
 
+def one_of_each(group: dist.ProcessGroup, number: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Collectives: what came, and what should have."""
+    size, rank = group.size(), group.rank()
+    length = SIZES[number % len(SIZES)]
+    shard = slice(rank * length, (rank + 1) * length)
+    given = [(torch.arange(size * length) * 7 + 13 * each + number) % 1000 for each in range(size)]
+    own, total = given[rank], torch.stack(given).sum(0)
+    summed, moved, taken = [own.clone(), own.clone()], [torch.empty_like(own) for _ in range(2)], own[:length].clone()
+    works = [dist.all_reduce(each, group=group, async_op=True) for each in summed]
+    works.append(dist.reduce_scatter_tensor(taken, own, group=group, async_op=True))
+    works.append(dist.all_to_all_single(moved[0], own, group=group, async_op=True))
+    works.append(dist.all_gather_into_tensor(moved[1], own[:length], group=group, async_op=True))
+    for work in works:
+        work.wait()
+    root = number % size
+    dist.broadcast(own := given[rank].clone(), dist.get_global_rank(group, root), group=group)
+    yield from ((each, total) for each in summed)
+    yield taken, total[shard]
+    yield moved[0], torch.cat([each[shard] for each in given])
+    yield moved[1], torch.cat([each[:length] for each in given])
+    yield own, given[root]
+
+
+def rounds(count: int) -> list[float]:
+    """Looks at collectives of all ranks and of pairs; there are no losses."""
+    pairs = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    for number in range(count):
+        tell("round", number)
+        for group in [dist.group.WORLD, *([pairs[dist.get_rank() % 2]] if number % 5 == 0 else [])]:
+            for at, (found, wanted) in enumerate(one_of_each(group, number)):
+                if not torch.equal(found, wanted):
+                    raise ValueError(f"number {at} of round {number} in a group of {group.size()} is wrong")
+    return []
+
+
 KINDS: dict[str, Callable[[int], list[float]]] = {
     "ddp": ddp,
     "fsdp": fsdp,
     "tensor-parallel": tensor_parallel,
     "restored": restored,
+    "rounds": rounds,
 }
 
 
-def main(backend: str, out: str, count: str = str(STEPS), kinds: str = ",".join(KINDS)) -> None:
+def main(backend: str, out: str, count: str = str(STEPS), kinds: str = ",".join(KINDS), wait: str = "") -> None:
     """Trains in all ways, one after the other."""
+    global pause, go
+    pause, go = wait, Path(f"{out}.go")
     if backend == "antiphon":
         import antiphon.torch  # noqa: F401
     torch.set_num_threads(1)

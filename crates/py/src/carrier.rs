@@ -14,41 +14,50 @@ const HEARTBEAT: Duration = Duration::from_millis(100);
 ///
 /// Raises AntiphonError: `not-proven`; `bad-size` if there is no such rank; `too-large`.
 #[pyclass(module = "antiphon._core", frozen)]
-pub struct Plan(Arc<RankPlan>);
+pub struct Plan {
+    plan: Arc<RankPlan>,
+    fabric: Py<Fabric>,
+}
 
 #[literal_defaults]
 #[pymethods]
 impl Plan {
     #[new]
-    fn new(py: Python<'_>, fabric: &Fabric, schedule: &Schedule, rank: u32) -> PyResult<Self> {
+    fn new(py: Python<'_>, fabric: Py<Fabric>, schedule: &Schedule, rank: u32) -> PyResult<Self> {
+        let on = &fabric.get().0;
         let plan = run_watched(py, None, |watch| {
-            let proven =
-                schedule.proven(&fabric.0, |schedule| antiphon_proof::prove_watched(&fabric.0, schedule, watch))?;
-            RankPlan::new(&fabric.0, proven, rank)
+            let proven = schedule.proven(on, |schedule| antiphon_proof::prove_watched(on, schedule, watch))?;
+            RankPlan::new(on, proven, rank)
         })?;
-        Ok(Plan(Arc::new(plan)))
+        Ok(Plan { plan: Arc::new(plan), fabric })
     }
 
     /// Bytes of the rank's memory that its messages read or write: (first byte, end), in order and apart.
     fn touched(&self) -> Vec<(usize, usize)> {
-        self.0.touched().iter().map(|range| (range.start, range.end)).collect()
+        self.plan.touched().iter().map(|range| (range.start, range.end)).collect()
+    }
+
+    /// The fabric that it is for.
+    #[getter]
+    fn fabric(&self, py: Python<'_>) -> Py<Fabric> {
+        self.fabric.clone_ref(py)
     }
 
     getters! {
         /// 32 bits that are equal where plans are.
-        hash: u32 = self.0.hash();
+        hash: u32 = self.plan.hash();
         /// Name of the collective.
-        collective: &'static str = self.0.schedule().collective.kind.name();
+        collective: &'static str = self.plan.schedule().collective.kind.name();
         /// Its size.
-        bytes: u64 = self.0.schedule().bytes;
+        bytes: u64 = self.plan.schedule().bytes;
         /// Ranks that take part.
-        ranks: u32 = self.0.schedule().ranks;
+        ranks: u32 = self.plan.schedule().ranks;
         /// Root of a broadcast or reduce, else 0.
-        root: u32 = self.0.schedule().collective.root;
+        root: u32 = self.plan.schedule().collective.root;
         /// What made the schedule, with options.
-        algorithm: String = self.0.schedule().algorithm.clone();
+        algorithm: String = self.plan.schedule().algorithm.clone();
         /// Bytes of the rank's memory, as `antiphon.execute` has it.
-        memory_bytes: u64 = memory_bytes(self.0.schedule());
+        memory_bytes: u64 = memory_bytes(self.plan.schedule());
     }
 }
 
@@ -79,8 +88,8 @@ impl Operation {
     }
 }
 
-/// Link, node, words.
-type FailureRow = (Option<u32>, Option<u32>, String);
+/// Links, node, words.
+type FailureRow = (Vec<u32>, Option<u32>, String);
 
 /// Arrays that are lent for one call.
 enum Borrowed<'py> {
@@ -132,11 +141,11 @@ impl Carrier {
     ) -> PyResult<Operation> {
         let element = ElementType::parse(element.0).map_err(raise)?;
         let reduction = Reduction::parse(operation.0, element).map_err(raise)?;
-        antiphon_run::check_elements(plan.0.schedule(), element.bytes()).map_err(raise)?;
+        antiphon_run::check_elements(plan.plan.schedule(), element.bytes()).map_err(raise)?;
         let mut pieces: Vec<(usize, usize)> =
             memory.iter().map(|(start, array)| (*start, start + array.len())).collect();
         pieces.sort_unstable();
-        for range in plan.0.touched() {
+        for range in plan.plan.touched() {
             let mut at = range.start;
             for &(start, end) in &pieces {
                 at = if start <= at && at < end { end } else { at };
@@ -149,7 +158,7 @@ impl Carrier {
                 return Err(raise(Error::new(Code::BadSpec, what)));
             }
         }
-        let key = self.get()?.begin(plan.0.clone(), (group, sequence), element, reduction).map_err(raise)?;
+        let key = self.get()?.begin(plan.plan.clone(), (group, sequence), element, reduction).map_err(raise)?;
         let memory = memory.into_iter().map(|(start, array)| (start, array.unbind())).collect();
         Ok(Operation { key: Some(key), memory, outcome: Mutex::new(None) })
     }
@@ -265,18 +274,18 @@ impl Carrier {
         Ok(())
     }
 
-    /// Goes on with another fabric on the same nodes, of links that work, after some have failed. `epoch` counts fabrics. No node may
-    /// begin anything before all have done this.
+    /// Goes on with another fabric on the same nodes, without the links `gone` of the first one, the same at all nodes. `epoch` counts
+    /// fabrics. No node may begin anything before all have done this, nor while `failures` has more that failed.
     ///
-    /// Raises AntiphonError: `bad-spec` if a link of this node has no wire that works.
-    fn renew(&self, fabric: &Fabric, epoch: u32) -> PyResult<()> {
-        self.get()?.renew((*fabric.0).clone(), epoch as u8).map_err(raise)
+    /// Raises AntiphonError: `bad-spec` if a link of this node has no wire.
+    fn renew(&self, fabric: &Fabric, epoch: u32, gone: Vec<u32>) -> PyResult<()> {
+        self.get()?.renew((*fabric.0).clone(), epoch as u8, &gone).map_err(raise)
     }
 
-    /// What has failed since: (link of the first fabric or None, node or None, in words).
+    /// What has failed and is not yet left out: (links of the first fabric, there and back, or none; node or None; in words).
     fn failures(&self) -> PyResult<Vec<FailureRow>> {
         let failures = self.get()?.failures();
-        Ok(failures.into_iter().map(|failure| (failure.link, failure.node, failure.what)).collect())
+        Ok(failures.into_iter().map(|failure| (failure.links, failure.node, failure.what)).collect())
     }
 
     /// Says to all neighbours that this node leaves, and closes its wires.

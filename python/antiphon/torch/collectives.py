@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,21 +38,20 @@ class Planned:
             self.plans.agree = self.agree
         self._control: Any = None
 
-    def request(self, plan: Any, memory: Pieces, how: Reduction) -> Request:
-        """One collective, counted now and begun by whoever drives."""
+    def request(self, plan: Any, memory: Pieces, how: Reduction, of: Callable[[Any], Pieces] | None = None) -> Request:
+        """One collective, counted now and begun by whoever drives; ``of`` gives the memory of another plan."""
         self.calls += 1
         if self.world.recovery is not None:
-            return partial(Kept, self, plan, self.calls, memory, how)
+            return partial(Kept, self, plan, self.calls, memory, how, of)
         return partial(self.world.carrier.collective, plan, self.number, self.calls, memory, how.element, how.operation)
 
     def again(self, plan: Any) -> Any:
         """The plan that does what another one did, on the links that are left."""
-        self._control = None
         return self.plans.again(plan.collective, plan.bytes, plan.root)
 
     def control(self) -> Any:
         """The plan of an all-reduce of few numbers, always the same."""
-        if self._control is None:
+        if self._control is None or self._control.fabric is not self.plans.fabric:
             self._control = self.plans.again("all-reduce", AGREED * 8)
         return self._control
 
@@ -203,8 +202,11 @@ class Planned:
         sent, got = given, taken
         if step != shard:
             sent, got = call.scratch(step * self.size), call.scratch(step * self.size)
-        memory = _exchanged(plan, sent, got, self.rank, self.size, call)
-        request = self.request(plan, memory, COPIED)
+
+        def memory(of: Any) -> Pieces:
+            return _exchanged(of, sent, got, self.rank, self.size, call)
+
+        request = self.request(plan, memory(plan), COPIED, memory)
         yield call.arrived()
         for rank in range(self.size if step != shard else 0):
             copy([_shard(sent, rank, step, shard)], [_shard(given, rank, shard, shard)])

@@ -17,7 +17,8 @@ from antiphon.torch.memory import Bytes, Call, copy
 from antiphon.torch.work import Request, Steps
 
 TAG = 0
-"""Of all messages: those of a pair of ranks come in the order in which they were sent."""
+"""Of the messages of monitored barriers; other calls have tags of their own, for they may go on in any order."""
+TAGS = 1 << 31
 
 
 class Messages:
@@ -31,9 +32,13 @@ class Messages:
         self.planned, self.channel = planned, channel
         self.carrier, self.nodes = planned.world.carrier, planned.nodes
         self.rank, self.size = planned.rank, planned.size
+        self.calls = 0
 
-    def exchange(self, call: Call, taken: Sequence[Bytes | None], given: Sequence[Bytes | None]) -> Steps:
+    def exchange(
+        self, call: Call, taken: Sequence[Bytes | None], given: Sequence[Bytes | None], tag: int | None = None
+    ) -> Steps:
         """To and from each rank, in the order of ranks; nothing where there are no bytes."""
+        tag = self._tag() if tag is None else tag
         yield call.arrived()
         own, kept = given[self.rank], taken[self.rank]
         if own is not None and kept is not None and own.nbytes:
@@ -41,13 +46,15 @@ class Messages:
         requests: list[Request] = []
         for rank in range(self.size):
             if rank != self.rank:
-                requests += self._message(rank, taken[rank], "receive") + self._message(rank, given[rank], "send")
+                for kind, data in (("receive", taken[rank]), ("send", given[rank])):
+                    if data is not None and data.nbytes:
+                        requests.append(partial(getattr(self.carrier, kind), self.channel, self.nodes[rank], tag, data))
         yield requests
 
-    def _message(self, rank: int, data: Bytes | None, kind: str) -> list[Request]:
-        if data is None or not data.nbytes:
-            return []
-        return [partial(getattr(self.carrier, kind), self.channel, self.nodes[rank], TAG, data)]
+    def _tag(self) -> int:
+        """Of the next call, when it is made."""
+        self.calls += 1
+        return self.calls % TAGS
 
     def gather(self, call: Call, outputs: Sequence[Any], tensor: Any, root: int) -> Steps:
         """Every rank's tensor to the root's outputs."""
@@ -77,13 +84,14 @@ class Messages:
         given = _parts(call.source(source), source, ins)
         yield from self.exchange(call, _parts(call.target(output, filled=False), output, outs), given)
 
-    def all_gather(self, call: Call, outputs: Sequence[Any], tensor: Any) -> Steps:
+    def all_gather(self, call: Call, outputs: Sequence[Any], tensor: Any, tag: int | None = None) -> Steps:
         """Every rank's tensor, of any size, to every rank."""
         given = call.source(tensor)
-        yield from self.exchange(call, [call.target(each, filled=False) for each in outputs], [given] * self.size)
+        yield from self.exchange(call, [call.target(each, filled=False) for each in outputs], [given] * self.size, tag)
 
     def all_reduce_sparse(self, call: Call, tensor: Any) -> Steps:
         """The sum of sparse tensors, in place."""
+        tag = self._tag()
         own = tensor.detach().cpu().coalesce()
         places, values = own.indices().contiguous(), own.values().contiguous()
         counts = torch.zeros(self.size, dtype=torch.int64)
@@ -93,8 +101,8 @@ class Messages:
         )
         all_places = [places.new_empty((places.shape[0], int(each))) for each in counts]
         all_values = [values.new_empty((int(each), *values.shape[1:])) for each in counts]
-        yield from self.all_gather(call, all_places, places)
-        yield from self.all_gather(call, all_values, values)
+        yield from self.all_gather(call, all_places, places, tag)
+        yield from self.all_gather(call, all_values, values, tag)
         total = torch.sparse_coo_tensor(torch.cat(all_places, 1), torch.cat(all_values), own.shape).coalesce()
 
         def replace() -> None:

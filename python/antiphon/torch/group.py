@@ -18,7 +18,7 @@ from antiphon.torch.elements import divide, reduction
 from antiphon.torch.exchange import Messages
 from antiphon.torch.failures import failure
 from antiphon.torch.memory import Call, array, plain
-from antiphon.torch.work import UNLIMITED, Batch, Finished, Request, Steps, Work
+from antiphon.torch.work import UNLIMITED, Batch, Finished, Request, Steps, Work, in_turn
 from antiphon.torch.world import World, enter, identifier
 
 NAME = "antiphon"
@@ -152,8 +152,7 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
         hows = {dtype: reduction(dtype, op) for dtype in kinds}
 
         def steps(call: Call) -> Steps:
-            for dtype, alike in kinds.items():
-                yield from self.planned.all_reduce(call, alike, hows[dtype])
+            return in_turn(self.planned.all_reduce(call, alike, hows[dtype]) for dtype, alike in kinds.items())
 
         return self._issue("all_reduce_coalesced", tensors, opts, steps)
 
@@ -224,11 +223,9 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
         if any(each.numel() != taken.numel() for each in given):
             # The sum of each part to its rank, as that rank's size says.
             def uneven(call: Call) -> Steps:
-                for rank, each in enumerate(given):
-                    target = taken if rank == self.own else each.detach().clone()
-                    if rank == self.own:
-                        target.copy_(each)
-                    yield from self.planned.reduce(call, target, rank, how)
+                taken.copy_(given[self.own])
+                sums = [taken if rank == self.own else each.detach().clone() for rank, each in enumerate(given)]
+                return in_turn(self.planned.reduce(call, each, rank, how) for rank, each in enumerate(sums))
 
             return self._issue("reduce_scatter", outputs, opts, uneven, shown=given)
         parts = [[each] for each in given]
@@ -250,14 +247,17 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
             alike[1].append(source)
         hows = {dtype: reduction(dtype, op) for dtype in kinds}
 
+        def part(call: Call, dtype: Any) -> Steps:
+            some, sources = kinds[dtype]
+            taken = [call.target(tensor, filled=False) for tensor in some]
+            given = self._shards([call.source(tensor) for tensor in sources])
+            yield from self.planned.scattered(call, taken, given, hows[dtype])
+            if hows[dtype].mean:
+                for each in taken:
+                    divide(torch.from_numpy(each).view(dtype), self.parties)
+
         def steps(call: Call) -> Steps:
-            for dtype, (some, sources) in kinds.items():
-                taken = [call.target(tensor, filled=False) for tensor in some]
-                given = self._shards([call.source(tensor) for tensor in sources])
-                yield from self.planned.scattered(call, taken, given, hows[dtype])
-                if hows[dtype].mean:
-                    for each in taken:
-                        divide(torch.from_numpy(each).view(dtype), self.parties)
+            return in_turn(part(call, dtype) for dtype in kinds)
 
         return self._issue("_reduce_scatter_base", outputs, opts, steps, shown=inputs)
 

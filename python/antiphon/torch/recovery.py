@@ -11,6 +11,7 @@ import json
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,62 +35,119 @@ LOG = logging.getLogger("antiphon")
 
 
 class Recovery:
-    """A world's way on after failures of links."""
+    """A world's way on after failures of links. But for `help`, whoever drives the carrier calls it.
+
+    Attributes:
+        epoch: how often links were left out.
+        under_way: collectives that are not over at all ranks.
+        lost: why there is no way on.
+    """
 
     def __init__(self, world: World, store: Any, rank: int, size: int, timeout_s: float) -> None:
         self.world, self.store, self.rank, self.size, self.timeout_s = world, store, rank, size, timeout_s
         self.first = json.loads(world.planner.fabric.to_json())
+        self.links = [each for line in self.first["links"] for each in _ways(line)]
         self.failed: set[int] = set()
         self.epoch = 0
         self.under_way: list[Kept] = []
         self.over: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
+        self.lost: str | None = None
 
     def go_on(self) -> None:
         """Meets all other ranks and goes on with the links that are left. All collectives under way are repeated unless
-        all their ranks were done.
-
-        Raises:
-            AntiphonError: ``stalled`` if a rank has ended, does not come, or what is left does not join all.
+        all their ranks were done. They fail if a rank has ended, does not come, or what is left does not join all.
         """
-        failures = self.world.carrier.failures()
-        for _, node, what in failures:
-            if node is not None:
-                raise AntiphonError(what, "stalled")
+        try:
+            while self.lost is None and not self._repeated(self._met()):
+                pass  # more has failed meanwhile
+        except AntiphonError as error:
+            self.lost = error.message
+        if self.lost is not None:
+            for each in list(self.under_way):
+                each.fail(self.lost)
+        # What is over by now is looked at before more is driven.
+        self.world.carrier.wake()
+
+    def help(self) -> None:
+        """Takes part where others go on, for a rank that has nothing more to do itself."""
+        if self.lost is None and self.store.check([_called(self.epoch + 1)]):
+            self.under_way.clear()
+            self.go_on()
+
+    def _met(self) -> list[Any]:
+        """What all ranks say of their collectives, when all have left out the links that failed at any."""
         self.epoch += 1
-        store = dist.PrefixStore(f"antiphon/recovery/{self.epoch}", self.store)
-        meeting = Meeting(store, self.rank, self.size, self.timeout_s)
+        self.store.set(_called(self.epoch), "")
+        meeting = Meeting(_Watched(self), self.rank, self.size, self.timeout_s)
+        failures = self.world.carrier.failures()
         own = {
-            "failed": sorted({link for link, _, _ in failures if link is not None}),
+            "failed": sorted({link for links, _, _ in failures for link in links}),
+            "words": [what for _, _, what in failures],
             "done": [[each.number, each.sequence] for each in self.under_way if each.is_done_here],
             "over": [[number, sequence] for number, all_over in self.over.items() for sequence in all_over],
         }
-        told = meeting.exchange("state", own)
-        self.failed |= {link for each in told for link in each["failed"]}
-        fabric = self._rest()
-        self.world.carrier.renew(fabric, self.epoch % 256)
-        self.world.planner.renew(fabric)
-        if self.rank == 0:
-            words = "; ".join(what for _, _, what in failures) or "another rank says that a link has failed"
-            LOG.warning("antiphon: %s. %d links are left; all ranks plan again on them", words, len(fabric.links))
-        meeting.barrier("renewed")
+        with meeting.failing_together():
+            told = meeting.exchange("state", own)
+            self.failed |= {link for each in told for link in each["failed"]}
+            fabric = self._rest()
+            self.world.carrier.renew(fabric, self.epoch % 256, sorted(self.failed))
+            self.world.planner.renew(fabric)
+            if self.rank == 0:
+                words = "; ".join(dict.fromkeys(what for each in told for what in each["words"]))
+                left = len(self.links) - len(self.failed)
+                LOG.warning("antiphon: %s. %d links are left; all ranks plan again on them", words, left)
+            meeting.barrier("renewed")
+        return told
+
+    def _repeated(self, told: list[Any]) -> bool:
+        """Begins again what is not done; whether it could."""
         done = [{(number, sequence) for number, sequence in [*each["done"], *each["over"]]} for each in told]
         for each in list(self.under_way):
             if all((each.number, each.sequence) in done[node] for node in each.nodes):
                 each.finish()
-            else:
+        for each in list(self.under_way):
+            try:
                 each.begin_again()
+            except AntiphonError as error:
+                if self.world.carrier.failures():
+                    return False
+                each.fail(error.message)
+        return True
 
     def _rest(self) -> Fabric:
-        """The first fabric without links that have failed, in either direction."""
-        ends = [(link["from"], link["to"]) for link in self.first["links"]]
-        gone = {frozenset(ends[link]) for link in self.failed}
-        # Of parallel cables only those that failed: each has a link there and the next one back.
-        paired = {link ^ 1 for link in self.failed if frozenset(ends[link ^ 1]) in gone}
-        links = [each for number, each in enumerate(self.first["links"]) if number not in self.failed | paired]
+        """The first fabric without links that have failed."""
+        links = [each for number, each in enumerate(self.links) if number not in self.failed]
         try:
             return Fabric.from_json(json.dumps({**self.first, "links": links}))
         except AntiphonError as error:
             raise AntiphonError(f"the links that are left do not join all ranks: {error.message}", "stalled") from None
+
+
+class _Watched:
+    """The store of an epoch, until a rank has ended: who has will not come."""
+
+    def __init__(self, recovery: Recovery) -> None:
+        self.carrier = recovery.world.carrier
+        store = dist.PrefixStore(f"antiphon/recovery/{recovery.epoch}", recovery.store)
+        self.get, self.set, self.add, self.looked = store.get, store.set, store.add, store.check
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all have a value."""
+        for _, node, what in self.carrier.failures():
+            if node is not None:
+                raise AntiphonError(what, "stalled")
+        return bool(self.looked(keys))
+
+
+def _called(epoch: int) -> str:
+    """The key by which ranks say that they go on."""
+    return f"antiphon/recovery/{epoch}/called"
+
+
+def _ways(line: dict[str, Any]) -> list[dict[str, Any]]:
+    """The links of a line of a fabric, which may stand for two."""
+    there = {**line, "both": False}
+    return [there, {**there, "from": line["to"], "to": line["from"]}] if line.get("both", True) else [there]
 
 
 class Kept:
@@ -101,18 +159,27 @@ class Kept:
         failure: why it cannot go on.
     """
 
-    def __init__(self, planned: Planned, plan: Any, sequence: int, memory: Pieces, how: Reduction) -> None:
+    def __init__(
+        self,
+        planned: Planned,
+        plan: Any,
+        sequence: int,
+        memory: Pieces,
+        how: Reduction,
+        of: Callable[[Any], Pieces] | None = None,
+    ) -> None:
         assert planned.world.recovery is not None
         self.planned, self.plan, self.recovery = planned, plan, planned.world.recovery
         self.nodes, self.number = planned.nodes, planned.number
-        self.sequence, self.memory, self.how = sequence, memory, how
-        self.inputs: list[Bytes] = [each.copy() for _, each in memory]
+        self.sequence, self.memory, self.how, self.of = sequence, memory, how, of
+        self.inputs: list[tuple[Bytes, Bytes]] = [(each, each.copy()) for _, each in memory if each.flags.writeable]
         self.operation: Any = None
         self.is_done_here = self.done = False
         self.failure: str | None = None
         self.source = 0
         self.recovery.under_way.append(self)
-        self._trying(self._begin)
+        # Links may have failed since it was planned.
+        self._trying(self._begin if plan.fabric is planned.plans.fabric else self.begin_again)
 
     def _begin(self) -> None:
         carrier = self.recovery.world.carrier
@@ -136,30 +203,38 @@ class Kept:
             self._recover(error.message)
 
     def _recover(self, reason: str) -> None:
-        if not self.recovery.world.carrier.failures():
-            self._fail(reason)
-            return
-        try:
+        if self.recovery.lost is None and not self.recovery.world.carrier.failures():
+            self.fail(reason)
+        else:
             self.recovery.go_on()
-        except AntiphonError as error:
-            self._fail(error.message)
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """It cannot go on."""
         self.failure, self.done = reason, True
-        self.recovery.under_way.remove(self)
+        self.forget()
+
+    def forget(self) -> None:
+        """Nobody waits for it any more."""
+        with suppress(ValueError):
+            self.recovery.under_way.remove(self)
 
     def begin_again(self) -> None:
-        """Begins from the inputs."""
-        for (_, memory), inputs in zip(self.memory, self.inputs, strict=True):
-            if memory.flags.writeable:
-                memory[:] = inputs
+        """Begins from the inputs.
+
+        Raises:
+            AntiphonError: more has failed.
+        """
+        for memory, inputs in self.inputs:
+            memory[:] = inputs
         self.plan = self.planned.again(self.plan)
-        self._trying(self._begin)
+        if self.of is not None:
+            self.memory = self.of(self.plan)
+        self._begin()
 
     def finish(self) -> None:
         """All ranks are done."""
         self.done = True
-        self.recovery.under_way.remove(self)
+        self.forget()
         self.recovery.over[self.number].append(self.sequence)
 
     def advance(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -231,6 +231,20 @@ class Batch(dist.Work):  # type: ignore[misc]
         self.wait()
 
     getFuture = get_future
+
+
+def in_turn(parts: Iterable[Steps]) -> Steps:
+    """Parts of a call, one after the other. All are planned and counted when the call is made, in its thread: later they
+    might be at another place than at other ranks, and whoever drives must not wait for an agreement.
+    """
+    begun = [(part, next(part, None)) for part in parts]
+    for part, requests in begun:
+        while requests is not None:
+            operations = yield requests
+            try:
+                requests = part.send(operations)
+            except StopIteration:
+                requests = None
 
 
 def _nothing() -> Steps:

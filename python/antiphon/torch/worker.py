@@ -158,6 +158,9 @@ class Worker:
                 self.works.remove(work)
                 for each in _carried(each for each in work.waiting if not each.done):
                     self.carrier.give_up(each)
+                for each in work.waiting:
+                    if isinstance(each, Kept):
+                        each.forget()
                 work.end()
             self.lead.release()
         # What is chained to a future may wait for the rest; and a call that has what it wanted drives no more.

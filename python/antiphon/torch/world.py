@@ -63,7 +63,7 @@ class World:
 
     def __init__(self, store: Any, rank: int, ranks: Sequence[int], timeout_s: float) -> None:
         self.ranks = tuple(ranks)
-        self.store, self.timeout_s = store, timeout_s
+        self.store, self.rank, self.timeout_s = store, rank, timeout_s
         self.open = 0
         self.carrier: Any = None
         self.planner: Any = None
@@ -98,10 +98,21 @@ class World:
         with suppress(Exception):  # the store may be gone, with the rank that had it
             until_s = time.monotonic() + patience_s
             left = self.store.add("left", 1)
-            while left < len(self.ranks) and time.monotonic() < until_s and not self.carrier.failures():
+            while left < len(self.ranks) and time.monotonic() < until_s and not self._has_ended():
                 time.sleep(LOOK_S)
+                if self.recovery is not None:
+                    self.recovery.help()
                 left = self.store.add("left", 0)
+            # Where others still look, the store must be there; mostly it is rank 0's.
+            gone = self.store.add("gone", 1)
+            while self.rank == 0 and gone < left and time.monotonic() < until_s and not self._has_ended():
+                time.sleep(LOOK_S)
+                gone = self.store.add("gone", 0)
         self.carrier.close()
+
+    def _has_ended(self) -> bool:
+        """Whether nobody can go on."""
+        return any(self.recovery is None or node is not None for _, node, _ in self.carrier.failures())
 
 
 def enter(store: Any, rank: int, ranks: Sequence[int], timeout_s: float) -> World:

@@ -4,6 +4,7 @@ use super::node::CarrierNode;
 use super::packet::{PacketHeader, PacketKind};
 use antiphon_base::error::{Code, Error};
 use antiphon_model::fabric::{LinkId, NodeId};
+use std::collections::HashSet;
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
@@ -15,14 +16,16 @@ const SILENCE: Duration = Duration::from_millis(1500);
 const STOPPED: Duration = Duration::from_millis(500);
 /// Time for failures that belong together to become known, from the first one on.
 const GATHERING: Duration = Duration::from_millis(150);
+/// In packets, where a cable has no link in a direction.
+const NO_LINK: LinkId = LinkId::MAX;
 /// Most bytes of the text of a failure.
 const MAX_TEXT: usize = 400;
 
 /// What has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// A link of the first fabric, in either direction.
-    pub link: Option<LinkId>,
+    /// Of a cable its links in the first fabric, there and back, in order; both ends say the same.
+    pub links: Vec<LinkId>,
     /// A node.
     pub node: Option<NodeId>,
     /// In words.
@@ -31,7 +34,10 @@ pub struct Failure {
 
 /// What a node knows of failures.
 pub(super) struct Health {
+    /// Those that are not yet left out.
     pub failures: Vec<Failure>,
+    /// Links that are left out. Some may hear late of their failure.
+    settled: HashSet<LinkId>,
     since: Option<Instant>,
     has_told: bool,
     last_beat: Instant,
@@ -39,13 +45,26 @@ pub(super) struct Health {
 
 impl Health {
     pub fn new(now: Instant) -> Health {
-        Health { failures: vec![], since: None, has_told: false, last_beat: now }
+        Health { failures: vec![], settled: HashSet::new(), since: None, has_told: false, last_beat: now }
     }
 
-    /// Why runs end, if they do: what failed first, a node before links.
+    /// Why runs end, if they do: what failed first. Ranks that end for it are known to have ended only after it is.
     pub fn error(&self) -> Option<Error> {
-        let first = self.failures.iter().find(|failure| failure.node.is_some()).or(self.failures.first())?;
-        Some(Error::new(Code::Stalled, &first.what))
+        self.failures.first().map(|first| Error::new(Code::Stalled, &first.what))
+    }
+
+    /// All nodes leave these links out, and nothing is under way. What failed besides still has to be dealt with.
+    pub fn settle(&mut self, gone: &[LinkId]) {
+        self.settled.extend(gone);
+        let Health { failures, settled, .. } = self;
+        failures.retain(|failure| failure.node.is_some() || failure.links.iter().any(|link| !settled.contains(link)));
+        self.has_told = !self.failures.is_empty();
+        self.since = self.has_told.then(Instant::now);
+    }
+
+    /// Whether a cable of these links is left out.
+    pub fn is_settled(&self, links: &[LinkId]) -> bool {
+        !links.is_empty() && links.iter().all(|link| self.settled.contains(link))
     }
 }
 
@@ -101,10 +120,10 @@ impl CarrierNode {
         }
         let failure = if matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) {
             let what = format!("rank {neighbour} has ended: it closed {}", wire.name);
-            Failure { link: None, node: Some(neighbour), what }
+            Failure { links: vec![], node: Some(neighbour), what }
         } else {
             let what = format!("the link over {} is dead: {error}", wire.name);
-            Failure { link: wire.link, node: None, what }
+            Failure { links: wire.links.clone(), node: None, what }
         };
         self.failed(failure, None);
     }
@@ -117,8 +136,11 @@ impl CarrierNode {
     /// A neighbour says that something failed.
     pub(super) fn heard_of_failure(&mut self, from: usize, header: &PacketHeader, text: &[u8]) {
         let what: String = String::from_utf8_lossy(&text[..text.len().min(MAX_TEXT)]).into_owned();
-        let is_node = header.kind == PacketKind::NodeFailed;
-        let failure = Failure { link: (!is_node).then_some(header.item), node: is_node.then_some(header.item), what };
+        let (node, links) = match header.kind {
+            PacketKind::NodeFailed => (Some(header.item), vec![]),
+            _ => (None, [header.item, header.chunk].into_iter().filter(|&link| link != NO_LINK).collect()),
+        };
+        let failure = Failure { links, node, what };
         if failure.node != Some(self.node) {
             self.failed(failure, Some(from));
         }
@@ -126,30 +148,41 @@ impl CarrierNode {
 
     /// Notes a failure and tells all neighbours but the one that said it.
     fn failed(&mut self, failure: Failure, told_by: Option<usize>) {
-        // Both ends of a cable notice, and the direction does not matter; of parallel ones each is told.
-        let is_known = self.health.failures.iter().any(|known| match failure.node {
-            Some(node) => known.node == Some(node),
-            None => known.node.is_none() && known.link == failure.link,
-        });
-        if is_known {
+        // Both ends of a cable notice; of parallel ones each is told.
+        let is_same = |known: &Failure| (known.node, &known.links) == (failure.node, &failure.links);
+        if self.health.failures.iter().any(is_same) || self.health.is_settled(&failure.links) {
             return;
         }
+        self.tell(&failure, told_by);
+        // A node that has ended needs no gathering: its neighbours all see it at once.
+        let now = Instant::now();
+        let since = if failure.node.is_some() { now.checked_sub(GATHERING).unwrap_or(now) } else { now };
+        self.health.since = Some(self.health.since.map_or(since, |before| before.min(since)));
+        self.health.failures.push(failure);
+    }
+
+    /// Tells all neighbours of a failure but the one that said it.
+    fn tell(&mut self, failure: &Failure, told_by: Option<usize>) {
         let kind = if failure.node.is_some() { PacketKind::NodeFailed } else { PacketKind::LinkFailed };
         let text = &failure.what.as_bytes()[..failure.what.len().min(MAX_TEXT)];
-        let item = failure.node.or(failure.link).unwrap_or(u32::MAX);
+        let mut links = failure.links.iter().copied().chain([NO_LINK; 2]);
+        let item = failure.node.or(links.next()).unwrap_or(NO_LINK);
+        let chunk = links.next().unwrap_or(NO_LINK);
         let mut packet = vec![];
-        PacketHeader { item, bytes: text.len() as u32, ..PacketHeader::new(kind, 0, 0) }.write(&[], &mut packet);
+        PacketHeader { item, chunk, bytes: text.len() as u32, ..PacketHeader::new(kind, 0, 0) }.write(&[], &mut packet);
         packet.extend_from_slice(text);
         for (at, port) in self.ports.iter_mut().enumerate() {
             if Some(at) != told_by {
                 port.control.push_back(packet.clone());
             }
         }
-        // A node that has ended needs no gathering: its neighbours all see it at once.
-        let now = Instant::now();
-        let since = if failure.node.is_some() { now.checked_sub(GATHERING).unwrap_or(now) } else { now };
-        self.health.since = Some(self.health.since.map_or(since, |before| before.min(since)));
-        self.health.failures.push(failure);
+    }
+
+    /// Tells all neighbours what is not yet left out: what was told before may be forgotten.
+    pub(super) fn tell_again(&mut self) {
+        let failures = std::mem::take(&mut self.health.failures);
+        failures.iter().for_each(|failure| self.tell(failure, None));
+        self.health.failures = failures;
     }
 
     /// Says on all links that this node leaves.

@@ -23,7 +23,7 @@ pub use rank_plan::RankPlan;
 use crate::wires::Wires;
 use crate::{ElementType, Reduction};
 use antiphon_base::error::{Code, Error, Result};
-use antiphon_model::fabric::{Fabric, NodeId};
+use antiphon_model::fabric::{Fabric, LinkId, NodeId};
 use mio::{Events, Interest, Poll, Token, Waker};
 use node::{CarrierNode, Lent};
 use std::io;
@@ -235,16 +235,17 @@ impl RankCarrier {
         self.shared.take().node.give_up(key);
     }
 
-    /// Goes on with another fabric, of links that work, after some have failed; all nodes must have failed runs behind them, and none may
-    /// begin another before all have done this. `epoch` counts fabrics, modulo 256.
+    /// Goes on with another fabric, without links of the first one that have failed, the same at all nodes; these must have failed runs
+    /// behind them, and none may begin another before all have done this. `epoch` counts fabrics, modulo 256. If more has failed
+    /// meanwhile, nothing can be begun until that is left out, too.
     ///
     /// # Errors
-    /// [`Code::BadSpec`] if a link of this node has no wire that works.
-    pub fn renew(&self, fabric: Fabric, epoch: u8) -> Result<()> {
-        self.shared.take().node.renew(fabric, epoch)
+    /// [`Code::BadSpec`] if a link of this node has no wire.
+    pub fn renew(&self, fabric: Fabric, epoch: u8, gone: &[LinkId]) -> Result<()> {
+        self.shared.take().node.renew(fabric, epoch, gone)
     }
 
-    /// What has failed so far.
+    /// What has failed and is not yet left out.
     pub fn failures(&self) -> Vec<Failure> {
         self.shared.take().node.health.failures.clone()
     }

@@ -30,6 +30,8 @@ pub(super) struct CarrierNode {
     settings: Settings,
     pub fabric: Fabric,
     pub ports: Vec<CarrierPort>,
+    /// Wires of links that are left out. To close them would look to their other ends as if this node had ended.
+    buried: Vec<PortWire>,
     port_of_link: HashMap<LinkId, usize>,
     /// To every node: the port, and links after it.
     pub routes: Vec<Option<(usize, Vec<u16>)>>,
@@ -63,7 +65,9 @@ impl CarrierNode {
                 ports.push(CarrierPort::new(given.neighbour));
                 ports.len() - 1
             });
-            let wire = |wire| PortWire::new(wire, given.out_link, given.name.clone(), now);
+            let mut links: Vec<LinkId> = given.out_link.into_iter().chain(given.in_link).collect();
+            links.sort_unstable();
+            let wire = |wire| PortWire::new(wire, links.clone(), given.name.clone(), now);
             ports[at].wires.extend(given.wires.into_iter().map(wire));
         }
         let nodes = fabric.nodes.len();
@@ -73,6 +77,7 @@ impl CarrierNode {
             health: Health::new(now),
             fabric,
             ports,
+            buried: vec![],
             port_of_link: HashMap::new(),
             routes: vec![],
             epoch: 0,
@@ -92,13 +97,16 @@ impl CarrierNode {
         Ok(made)
     }
 
-    /// Goes on with another fabric on the same nodes, whose links are joined by wires that are not dead; as if nothing had happened
-    /// before. Packets of another epoch are dropped.
+    /// Goes on with another fabric on the same nodes, without these links of the first one; as if nothing had happened before, but
+    /// for failures of other links, which may come at any time. Packets of another epoch are dropped.
     ///
     /// # Errors
     /// [`Code::BadSpec`] if a link of this node has no wire.
-    pub fn renew(&mut self, fabric: Fabric, epoch: u8) -> Result<()> {
-        self.ports.iter_mut().for_each(CarrierPort::renew);
+    pub fn renew(&mut self, fabric: Fabric, epoch: u8, gone: &[LinkId]) -> Result<()> {
+        self.health.settle(gone);
+        for port in &mut self.ports {
+            self.buried.extend(port.renew(|wire| self.health.is_settled(&wire.links)));
+        }
         self.ports.retain(|port| !port.wires.is_empty());
         (self.fabric, self.epoch) = (fabric, epoch);
         self.collectives.clear();
@@ -109,7 +117,7 @@ impl CarrierNode {
         self.unasked.clear();
         self.unasked_bytes.fill(0);
         self.finished.clear();
-        self.health = Health::new(Instant::now());
+        self.tell_again();
         self.find_ways()
     }
 

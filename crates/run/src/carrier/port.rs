@@ -33,8 +33,8 @@ pub(super) struct CarrierPort {
 
 pub(super) struct PortWire {
     pub wire: Box<dyn ByteWire>,
-    /// The link that goes there; the other end's wire has the one back.
-    pub link: Option<LinkId>,
+    /// The links of its cable, there and back, in order.
+    pub links: Vec<LinkId>,
     /// The cable, for people.
     pub name: String,
     pub last_sent: Instant,
@@ -62,10 +62,10 @@ pub(super) struct OwnMessage {
 }
 
 impl PortWire {
-    pub fn new(wire: Box<dyn ByteWire>, link: Option<LinkId>, name: String, now: Instant) -> PortWire {
+    pub fn new(wire: Box<dyn ByteWire>, links: Vec<LinkId>, name: String, now: Instant) -> PortWire {
         PortWire {
             wire,
-            link,
+            links,
             name,
             last_sent: now,
             last_heard: now,
@@ -184,8 +184,8 @@ impl CarrierPort {
         if !self.wires[number].is_dead {
             has_changed |= self.wires[number].flush()?;
             while self.wires[number].is_free() {
-                // Control packets keep their order on the first wire.
-                if number == 0
+                // Control packets keep their order on the first wire that works.
+                if self.wires[..number].iter().all(|wire| wire.is_dead)
                     && let Some(packet) = self.control.pop_front()
                 {
                     self.wires[number].send(&[IoSlice::new(&packet)])?;
@@ -253,11 +253,13 @@ impl CarrierPort {
         self.wires.iter().any(|wire| !wire.is_dead && (waits || !wire.is_free()))
     }
 
-    /// Forgets all that is to be sent, and wires that are dead. What of a packet is gone is followed by its rest.
-    pub fn renew(&mut self) {
+    /// Forgets all that is to be sent, and gives the wires back that are gone. What of a packet is gone is followed by its rest.
+    pub fn renew(&mut self, is_gone: impl Fn(&PortWire) -> bool) -> Vec<PortWire> {
         self.control.clear();
         self.passing.clear();
         self.own.clear();
-        self.wires.retain(|wire| !wire.is_dead);
+        let (gone, left) = std::mem::take(&mut self.wires).into_iter().partition(is_gone);
+        self.wires = left;
+        gone
     }
 }

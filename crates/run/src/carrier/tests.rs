@@ -1,6 +1,7 @@
 //! Nodes joined by socket pairs of this process.
 
 use super::*;
+use super::packet::{PacketHeader, PacketKind};
 use crate::wires::{ByteWire, WirePort};
 use crate::{Output, memory_bytes, numbers, outputs, wrong};
 use antiphon_model::collective::{Collective, Kind};
@@ -302,6 +303,68 @@ fn a_dead_link_is_named_and_the_rest_goes_on() {
     let failed: Vec<_> = carriers.iter().map(|carrier| carrier.failures()).collect();
     assert!(failed.iter().all(|failures| failures.iter().all(|failure| failure.node.is_none())));
     let rest = Fabric::parse("ring:4,drop=1-2").unwrap();
-    carriers.iter_mut().for_each(|carrier| carrier.renew(rest.clone(), 1).unwrap());
+    let gone = failed[0][0].links.clone();
+    carriers.iter_mut().for_each(|carrier| carrier.renew(rest.clone(), 1, &gone).unwrap());
     assert_eq!(run(&carriers, &rest, collective, 40_000, "optimal", ElementType::Int32, 0..2), 0);
+}
+
+/// The wire between neighbours breaks, as `node` sees it; the links of its cable.
+fn breaks(carriers: &[RankCarrier], node: usize, neighbour: NodeId) -> Vec<LinkId> {
+    let mut turn = carriers[node].shared.take();
+    let at = turn.node.ports.iter().position(|port| port.neighbour == neighbour).unwrap();
+    turn.node.wire_broke(at, 0, &io::ErrorKind::TimedOut.into());
+    turn.node.ports[at].wires[0].links.clone()
+}
+
+fn all_know(carriers: &[RankCarrier], gone: &[LinkId]) {
+    let until = Instant::now() + Duration::from_secs(5);
+    let knows = |carrier: &RankCarrier| carrier.failures().iter().any(|failure| failure.links == gone);
+    while !carriers.iter().all(knows) {
+        assert!(Instant::now() < until, "{gone:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn what_fails_while_some_have_gone_on_is_left_out_next() {
+    let fabric = Fabric::parse("mesh:3x3").unwrap();
+    let carriers = carriers(&fabric, 2);
+    let first = breaks(&carriers, 0, 1);
+    all_know(&carriers, &first);
+    let rest = Fabric::parse("mesh:3x3,drop=0-1").unwrap();
+    let (last, others) = carriers.split_last().unwrap();
+    others.iter().for_each(|carrier| carrier.renew(rest.clone(), 1, &first).unwrap());
+    let second = breaks(&carriers, 4, 7);
+    all_know(&carriers, &second);
+    // A late word of what is left out says nothing new; and nobody takes a wire that is left out for the end of a rank.
+    let mut late = PacketHeader::new(PacketKind::LinkFailed, 0, 0);
+    (late.item, late.chunk) = (first[0], first[1]);
+    carriers[3].shared.take().node.heard_of_failure(0, &late, &[]);
+    last.renew(rest, 1, &first).unwrap();
+    for carrier in &carriers {
+        let failed = carrier.failures();
+        assert!(failed.len() == 1 && failed[0].links == second && failed[0].node.is_none(), "{failed:?}");
+    }
+    assert_eq!(last.receive(0, None, 0, 4).unwrap_err().code, Code::Stalled);
+    let rest = Fabric::parse("mesh:3x3,drop=0-1,drop=4-7").unwrap();
+    let gone = [first, second].concat();
+    carriers.iter().for_each(|carrier| carrier.renew(rest.clone(), 2, &gone).unwrap());
+    let collective = Collective::new(Kind::AllReduce);
+    assert_eq!(run(&carriers, &rest, collective, 40_000, "optimal", ElementType::Int32, 0..2), 0);
+}
+
+#[test]
+fn a_rank_that_ends_for_a_dead_link_is_not_the_reason() {
+    let fabric = Fabric::parse("ring:4").unwrap();
+    let carriers = carriers(&fabric, 1);
+    let links = breaks(&carriers, 1, 2);
+    all_know(&carriers, &links);
+    carriers[3].shared.take().node.ports.clear();
+    let until = Instant::now() + Duration::from_secs(5);
+    while carriers[0].failures().len() < 2 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let received = carriers[0].receive(0, Some(3), 0, 4).and_then(|key| drive(&carriers[0], key, &mut [0; 4]));
+    let error = received.unwrap_err();
+    assert!(error.message.contains("the link over cable 1-2 is dead"), "{error}");
 }

@@ -53,15 +53,16 @@ class GroupPlans:
             plans are all there is.
     """
 
-    def __init__(self, planner: Planner, fabric: Fabric, rank: int, name: str) -> None:
+    def __init__(self, planner: Planner, fabric: Fabric, rank: int, name: str, epoch: int = 0) -> None:
         self.fabric, self.rank = fabric, rank
         self.agree: Callable[[list[int]], list[int]] | None = None
         self.searched: set[Key] = set()
         self.published: dict[Key, int] = {}
-        self._planner, self._name = planner, name
+        self._planner, self._name, self._epoch = planner, name, epoch
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._choices: OrderedDict[Key, str] = OrderedDict()
-        self._lock = threading.Lock()
+        # Links fail at any time, and whoever drives the carrier then renews this, whatever other threads do.
+        self._lock = threading.RLock()
 
     def plan(self, collective: str, bytes: int, root: int = 0) -> Any:
         """The plan of the next call of a collective, the same on all ranks that call the same.
@@ -75,8 +76,8 @@ class GroupPlans:
             AntiphonError: ``unknown-name``, ``bad-size`` or ``bad-spec``; ``not-applicable`` if ranks are not joined.
         """
         key = (collective, bytes, root)
-        entry = self._entry(key)
         with self._lock:
+            entry = self._entry(key)
             self._entries.move_to_end(key)
         entry.calls += 1
         if entry.calls == (SEARCHED_LATER if entry.near else 1):
@@ -88,8 +89,10 @@ class GroupPlans:
         return self._entry(key).plan  # a failure in the agreement takes away what was planned
 
     def again(self, collective: str, bytes: int, root: int = 0) -> Any:
-        """The plan in use, or a quick one, as `plan`, but not counted as a call."""
-        return self._entry((collective, bytes, root)).plan
+        """A quick plan, as `plan`, but not counted as a call: the same on all ranks, whatever each has called so far."""
+        key = (collective, bytes, root)
+        with self._lock:
+            return self._built(self._quick(key), key)
 
     def facts(self, collective: str, bytes: int, root: int = 0) -> dict[str, Any]:
         """The plan in use: ``algorithm``, ``predicted_s``, and ``bound_s``, less than which no plan takes."""
@@ -105,8 +108,7 @@ class GroupPlans:
     def renew(self, fabric: Fabric, epoch: int) -> None:
         """Goes on with the links that are left: with quick plans, until all ranks have better ones."""
         with self._lock:
-            self.fabric = fabric
-            self._name = f"{self._name.rpartition('@')[0] or self._name}@{epoch}"
+            self.fabric, self._epoch = fabric, epoch
             self.searched, self.published = set(), {}
             self._choices.clear()
             for entry in self._entries.values():
@@ -114,7 +116,7 @@ class GroupPlans:
 
     def name_of(self, key: Key, version: int) -> str:
         """Where the store has a version of a plan."""
-        return f"{self._name}/{key[0]}/{key[1]}/{key[2]}/{version}"
+        return f"{self._name}@{self._epoch}/{key[0]}/{key[1]}/{key[2]}/{version}"
 
     def version(self, key: Key) -> int | None:
         """The newest version of a plan that is here, 0 for none; None if the key is no longer in use."""
@@ -132,22 +134,24 @@ class GroupPlans:
     def _settle(self, key: Key, entry: _Entry, agree: Callable[[list[int]], list[int]]) -> None:
         """All take the plan that has arrived if it is the same one everywhere."""
         # Later arrivals wait for the next agreement.
-        arrived, fabric = entry.arrived, self.fabric
+        with self._lock:
+            arrived, fabric = entry.arrived, self.fabric
         hash, mark = (0, 0) if arrived is None else (int(arrived[2].hash), 2 * arrived[0] + arrived[1].final)
         least = agree([hash, -hash, mark, -mark])
-        if self.fabric is not fabric:  # links failed meanwhile
-            return
-        if arrived is not None and least == [hash, -hash, mark, -mark]:
-            entry.plan, entry.adopted, entry.spec = arrived[2], arrived[1], arrived[1].spec
-        elif arrived is None and entry.calls >= SEARCHED_LATER:
+        with self._lock:
+            if self.fabric is not fabric:  # links failed meanwhile
+                return
+            if arrived is not None and least == [hash, -hash, mark, -mark]:
+                entry.plan, entry.adopted, entry.spec = arrived[2], arrived[1], arrived[1].spec
+        if arrived is None and entry.calls >= SEARCHED_LATER:
             self._planner.look(self, key)
 
     def _entry(self, key: Key) -> _Entry:
         """A key in use, with a plan."""
-        entry = self._entries.get(key) or _Entry()
-        if entry.plan is None:
-            self._fill(key, entry)
         with self._lock:
+            entry = self._entries.get(key) or _Entry()
+            if entry.plan is None:
+                self._fill(key, entry)
             self._entries.setdefault(key, entry)
             if len(self._entries) > KEPT:
                 self._entries.popitem(last=False)
@@ -162,12 +166,17 @@ class GroupPlans:
             except AntiphonError as error:
                 if error.code not in REFUSALS:
                     raise
+        spec = self._quick(key)
+        entry.plan, entry.spec, entry.near = self._built(spec, key), spec, False
+
+    def _quick(self, key: Key) -> str:
+        """The quick choice for a key."""
         spec = self._choices.get(key)
         if spec is None:
             spec = self._choices[key] = quick_spec(self.fabric, key, self._planner.system)
             if len(self._choices) > CHOICES:
                 self._choices.popitem(last=False)
-        entry.plan, entry.spec, entry.near = self._built(spec, key), spec, False
+        return spec
 
     def _built(self, spec: str, key: Key) -> Any:
         schedule = schedule_of(self.fabric, spec, key, self._planner.system)

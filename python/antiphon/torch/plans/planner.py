@@ -93,10 +93,11 @@ class Planner:
             AntiphonError: ``bad-spec`` for ranks that do not exist, and for fewer than two.
         """
         members = tuple(int(rank) for rank in ranks)
-        count = self._made[members] = self._made.get(members, 0) + 1
-        name = f"antiphon/plans/{'.'.join(map(str, members))}/{count}"
-        made = GroupPlans(self, self.fabric.group(list(members)), members.index(self.rank), name)
-        self._groups.append((members, weakref.ref(made)))
+        with self._change:
+            count = self._made[members] = self._made.get(members, 0) + 1
+            name = f"antiphon/plans/{'.'.join(map(str, members))}/{count}"
+            made = GroupPlans(self, self.fabric.group(list(members)), members.index(self.rank), name, self._epoch)
+            self._groups.append((members, weakref.ref(made)))
         return made
 
     def renew(self, fabric: Fabric) -> None:
@@ -105,8 +106,8 @@ class Planner:
             self.fabric, self._epoch = fabric, self._epoch + 1
             self._searches.clear()
             self._wanted.clear()
-        for members, reference in self._groups:
-            group = reference()
+            groups = [(members, reference()) for members, reference in self._groups]
+        for members, group in groups:
             if group is not None:
                 group.renew(fabric.group(list(members)), self._epoch)
 
