@@ -56,8 +56,10 @@ def test_every_collective_is_right_and_timed(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_get_one_line(given: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from antiphon.torch.bench import main
+    from antiphon.cli.group import main
+    from antiphon.torch.bench import bench
 
+    assert main.commands["antiphon.torch.bench"] is bench
     monkeypatch.delenv("RANK", raising=False)
     done = CliRunner().invoke(main, [*BENCH[1:], *given])
     assert (done.exit_code, done.stdout) == (2, "")

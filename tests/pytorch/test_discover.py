@@ -18,19 +18,10 @@ pytest.importorskip("psutil")
 from pytorch import wiring
 from pytorch.lab import Lab
 
-from antiphon.errors import NotApplicable
-from antiphon.execution.testbed.emulation import own_network
-
 COMMAND = ["-m", "antiphon", "discover"]
 QUICK = ["--collective", "all-reduce", "--bytes", "4KiB", "--iterations", "1", "--json"]
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _able() -> None:
-    try:
-        own_network()
-    except NotApplicable as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("cables")
 
 
 @pytest.mark.covers_processes
