@@ -51,12 +51,14 @@ class Wiring:
     Attributes:
         reaches: of two addresses.
         rates: bytes a second by the address that sends; others have `rate`.
+        gain: how many times as much several connections carry.
         broken: an address whose cables break under load.
     """
 
     reaches: Callable[[str, str], bool] = lambda _own, _other: True
     rates: Mapping[str, float] = field(default_factory=dict)
     rate: float = 1e9
+    gain: float = 1.0
     broken: str = ""
     listening: dict[str, Standin] = field(default_factory=dict)
     loads: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
@@ -73,6 +75,7 @@ class Standin:
         self.came: dict[int, tuple[bool, str]] = {}
         self.joined: dict[int, tuple[int, str, str]] = {}
         self.dropped: list[int] = []
+        self.kept: dict[int, int] = {}
 
     def listen(self, address: str) -> int:
         with self.wiring.changed:
@@ -120,16 +123,20 @@ class Standin:
         assert {number for number, _ in cables} == set(self.joined)
         return [(number, 2e-5) for number, neighbour in cables if self.node < neighbour]
 
-    def rates(self, cables: list[int], seconds: float) -> list[tuple[int, float]]:
+    def keep(self, cable: int, streams: int) -> None:
+        self.kept[cable] = streams
+
+    def rates(self, cables: list[int], seconds: float, streams: int) -> list[tuple[int, float]]:
         assert 0 < seconds < 1
         self.wiring.loads.append((self.node, tuple(cables)))
+        gain = self.wiring.gain if streams > 1 else 1.0
         found = []
         for number in cables:
             _, own, other = self.joined[number]
             sender = plain(other or own)
             if self.wiring.broken and self.wiring.broken in (sender, plain(own)):
                 raise AntiphonError(f"cable {number} broke while it was probed: reset", "stalled")
-            found.append((number, self.wiring.rates.get(sender, self.wiring.rate)))
+            found.append((number, gain * self.wiring.rates.get(sender, self.wiring.rate)))
         return found
 
     def drop_cable(self, cable: int) -> None:

@@ -104,8 +104,30 @@ def test_a_triangle(saved: Settings) -> None:
     assert found[0].wires[0] == (0, 1, 0, 1, name)
     assert found[1].wires[0] == (0, 0, 1, 0, name)
     assert not any("192.168" in place for place in wiring.listening)
-    # All at once, then alone.
-    assert sorted(load for node, load in wiring.loads if node == 0) == [(0,), (0, 1), (1,)]
+    # All at once, then alone, then all at once over several connections.
+    assert sorted(load for node, load in wiring.loads if node == 0) == [(0,), (0, 1), (0, 1), (1,)]
+
+
+@pytest.mark.parametrize(("rate", "gain", "kept", "seen"), [(1e9, 2.0, 4, 2), (1e9, 1.05, 1, 1), (1e8, 2.0, 1, 0.1)])
+def test_fast_cables_keep_connections_that_carry_more(
+    saved: Settings, rate: float, gain: float, kept: int, seen: float
+) -> None:
+    made: list[Standin] = []
+    found = job(TRIANGLE, Wiring(rate=rate, gain=gain), saved, made=made)
+    assert set(found[0].fabric.links["rate_gb_per_s"]) == {seen}
+    joiners = [joiner for joiner in made if joiner.joined]
+    assert [joiner.kept for joiner in joiners] == [dict.fromkeys(joiner.joined, kept) for joiner in joiners]
+    made.clear()
+    assert saved.save is not None
+    given = replace(saved, fabric=saved.save, save=None)
+    job(TRIANGLE, Wiring(), given, made=made)
+    joiners = [joiner for joiner in made if joiner.joined]
+    assert [joiner.kept for joiner in joiners] == [
+        dict.fromkeys(joiner.joined, 1) if seen < 0.5 else {} for joiner in joiners
+    ]
+    made.clear()
+    job(TRIANGLE, Wiring(rate=rate, gain=gain), replace(saved, streams=2), made=made)
+    assert not any(joiner.kept for joiner in made)
 
 
 def test_a_cable_that_is_not_there_is_told(saved: Settings) -> None:

@@ -139,13 +139,18 @@ impl Joiner {
         Ok(found.into_iter().map(|(cable, time)| (cable, time.as_secs_f64())).collect())
     }
 
-    /// Loads all of these cables in both directions for so long. Returns the bytes a second that came over each. Both
-    /// ends call this at about the same time.
+    /// Loads all of these cables in both directions for so long, each over at most `streams` of its connections. Returns the bytes a
+    /// second that came over each. Both ends call this at about the same time.
     ///
     /// Raises AntiphonError: `stalled` if the other end does not take part.
-    fn rates(&self, py: Python<'_>, cables: Vec<u32>, seconds: f64) -> PyResult<Vec<(u32, f64)>> {
+    fn rates(&self, py: Python<'_>, cables: Vec<u32>, seconds: f64, streams: usize) -> PyResult<Vec<(u32, f64)>> {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        py.detach(|| self.get().rates(&cables, time)).map_err(raise)
+        py.detach(|| self.get().rates(&cables, time, streams)).map_err(raise)
+    }
+
+    /// Closes all but the first `streams` connections of a cable; both ends do.
+    fn keep(&self, cable: u32, streams: usize) {
+        self.get().keep(cable, streams);
     }
 
     /// Closes a cable.

@@ -92,8 +92,8 @@ def _over_ssh(
 ) -> dict[str, Any]:
     from antiphon.execution.ssh import SSH, run_on
 
-    progress(f"examining {len(names)} hosts", 0)
-    text = run_on(names, ["antiphon", "discover", *given], python=python, port=port, ssh=ssh or SSH)
+    waiting = partial(progress, f"examining {len(names)} hosts", 0)
+    text = run_on(names, ["antiphon", "discover", *given], python=python, port=port, ssh=ssh or SSH, waiting=waiting)
     try:
         found: dict[str, Any] = json.loads(text[text.index("{") :])
     except ValueError:

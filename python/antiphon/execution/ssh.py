@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import IO
 
@@ -20,7 +20,15 @@ SETTLE_S = 10.0
 LONGEST_LINE = 400
 
 
-def run_on(hosts: Sequence[str], arguments: Sequence[str], *, python: str, port: int, ssh: str) -> str:
+def run_on(
+    hosts: Sequence[str],
+    arguments: Sequence[str],
+    *,
+    python: str,
+    port: int,
+    ssh: str,
+    waiting: Callable[[], object] = lambda: None,
+) -> str:
     """Runs a module's command as a job with a rank on each host.
 
     Args:
@@ -29,6 +37,7 @@ def run_on(hosts: Sequence[str], arguments: Sequence[str], *, python: str, port:
         python: the interpreter on every host.
         port: on the first host, for the rendezvous.
         ssh: the command that runs another at a host.
+        waiting: is called from time to time.
 
     Returns:
         What the rank on the first host printed.
@@ -53,6 +62,7 @@ def run_on(hosts: Sequence[str], arguments: Sequence[str], *, python: str, port:
                 ended_at = time.monotonic()
             if ended_at is not None and time.monotonic() > ended_at + SETTLE_S:
                 break
+            waiting()
             time.sleep(POLL_S)
         failed = [number for number, (node, _, _) in enumerate(nodes) if node.poll() not in (0, None)]
         if failed:

@@ -341,6 +341,13 @@ impl Joiner {
         self.joined.remove(&cable);
     }
 
+    /// Closes all but the first wires of a cable; both ends do.
+    pub fn keep(&mut self, cable: u32, streams: usize) {
+        if let Some(wires) = self.joined.get_mut(&cable) {
+            wires.truncate(streams.max(1));
+        }
+    }
+
     /// The wires of a cable, once.
     pub fn take(&mut self, cable: u32) -> Option<Vec<Box<dyn ByteWire>>> {
         self.joined.remove(&cable)

@@ -60,7 +60,7 @@ def _serve(part: Part, number: int, line: Line) -> None:
     wires = _joined(joiner, fabric, own, number, ports)
     line.say("joined")
     (probe_s,) = line.hear("probe")
-    line.say("probed", [rate for _, rate in joiner.rates([cable.number for cable in own], probe_s)])
+    line.say("probed", [rate for _, rate in joiner.rates([cable.number for cable in own], probe_s, 1)])
     carrier = Carrier(joiner.wires(wires), fabric, number, packet_bytes=network.PACKET_BYTES, spin_us=0.0)
     rank = part.task["ranks"][number]
     for schedule, patience_s in iter(lambda: line.hear("run"), [None, None]):

@@ -12,9 +12,8 @@ from antiphon.torch.discovery.records import Interface
 Kind = Literal["network", "memory", "loopback"]
 LABELS: dict[Kind, str] = {"memory": "shm", "loopback": "lo"}
 """Labels of links that have no interface."""
-FAST_MBIT = 20_000
-FAST_STREAMS = 4
-"""One connection does not fill a fast cable: its bytes are copied by one thread of the kernel."""
+MOST_STREAMS = 4
+"""Connections of a cable at first: one alone does not fill a fast one, as one thread of the kernel copies its bytes."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +92,10 @@ class Cable:
         return interface.name if interface else LABELS.get(self.kind, self.kind)
 
     def streams(self, asked: int | None) -> int:
-        """How many connections it is made of."""
+        """How many connections it is made of until it is measured."""
         if self.kind != "network":
             return 1
-        if asked is not None:
-            return asked
-        speeds = [end.interface.speed_mbit for end in (self.low, self.high) if end.interface]
-        return FAST_STREAMS if min(speeds) >= FAST_MBIT else 1
+        return asked or MOST_STREAMS
 
 
 def zoned(end: End, address: str) -> str:

@@ -18,7 +18,7 @@ from antiphon.torch.discovery.given import assigned, fabric_of, text_of
 from antiphon.torch.discovery.joining import JoinerLike, JoinerMaker, join
 from antiphon.torch.discovery.management import Port, management
 from antiphon.torch.discovery.meeting import Meeting, StoreLike
-from antiphon.torch.discovery.probing import Measured, probe
+from antiphon.torch.discovery.probing import FAST_BYTES_PER_S, Measured, probe
 from antiphon.torch.discovery.records import Host, Record, check_alike, hosts_of, node_names
 from antiphon.torch.discovery.saving import LOG, place, save
 from antiphon.torch.discovery.settings import Settings
@@ -84,7 +84,7 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
     check_connected(names, hosts, tried.wanted, tried.failed, joined, tried.tries)
     measured: dict[int, Measured] = {}
     if given is None:
-        measured = probe(tried.joiner, meeting, joined)
+        measured = probe(tried.joiner, meeting, joined, settings.streams)
         text, links = _agreed(meeting, names, joined, measured), numbered(joined)
         fabric = Fabric.from_text(text, name=f"{meeting.size} ranks on {len(hosts)} hosts")
         if rank == 0:
@@ -93,6 +93,10 @@ def connect_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
         text, path = given
         fabric = fabric_of(text, path, meeting.size)
         links = assigned(fabric, path, joined)
+        for cable in joined:
+            rates = [fabric.links["rate_gb_per_s"][link] for link in links.get(cable.number, ()) if link is not None]
+            if rank in cable.ranks and settings.streams is None and max(rates, default=0) * 1e9 < FAST_BYTES_PER_S:
+                tried.joiner.keep(cable.number, 1)
     ports = [
         (cable.number, cable.neighbour(rank), *_ways(links, cable, rank), cable.name)
         for cable in joined

@@ -36,8 +36,12 @@ class JoinerLike(Protocol):
         """Seconds, where the neighbour is higher."""
         ...
 
-    def rates(self, cables: list[int], seconds: float) -> list[tuple[int, float]]:
-        """Bytes a second that came."""
+    def rates(self, cables: list[int], seconds: float, streams: int) -> list[tuple[int, float]]:
+        """Bytes a second that came over so many connections of each."""
+        ...
+
+    def keep(self, cable: int, streams: int) -> None:
+        """Closes its other connections."""
         ...
 
     def drop_cable(self, cable: int) -> None:

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from antiphon.errors import AntiphonError
-from antiphon.torch.discovery.cables import Cable
+from antiphon.torch.discovery.cables import MOST_STREAMS, Cable
 from antiphon.torch.discovery.colouring import rounds
 from antiphon.torch.discovery.joining import JoinerLike
 from antiphon.torch.discovery.meeting import Meeting
 
 AT_ONCE_S = 0.6
-ALONE_S, LEAST_ALONE_S, ALL_ALONE_S = 0.3, 0.03, 1.2
+ALONE_S, LEAST_ALONE_S, ALL_ALONE_S = 0.3, 0.03, 0.9
 """Of a round in which cables are loaded one by one: at most, at least, and all rounds together."""
+FAST_BYTES_PER_S, SEVERAL_S, GAIN = 0.5e9, 0.3, 1.1
+"""From this rate on several connections are tried, for so long; they are kept if the cable carries so many times as much."""
 WITHIN_S = 0.1
 """For all cables within hosts."""
 NOISE = 1.05
@@ -31,11 +33,13 @@ class Measured:
         round_trip_s: the least.
         at_once: rates while all cables were loaded.
         alone: rates while no other cable of its ranks was; zeros if that was not tried.
+        streams: connections that are kept.
     """
 
     round_trip_s: float = 0.0
     at_once: list[float] = field(default_factory=lambda: [0.0, 0.0])
     alone: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    streams: int = 1
 
     def rate(self, way: int) -> float:
         """The rate to plan with: its own, unless the hosts cannot keep that up on all cables at once."""
@@ -44,8 +48,16 @@ class Measured:
         return max(alone, at_once) if not at_once or at_once >= DIFFERS * alone else at_once
 
 
-def probe(joiner: JoinerLike, meeting: Meeting, cables: Sequence[Cable]) -> dict[int, Measured]:
+def probe(
+    joiner: JoinerLike, meeting: Meeting, cables: Sequence[Cable], streams: int | None = None
+) -> dict[int, Measured]:
     """Measures joined cables; all ranks call it with the same.
+
+    Args:
+        joiner: of this rank.
+        meeting: of all ranks.
+        cables: joined.
+        streams: connections of a cable; None: one, or several where they carry more.
 
     Returns:
         What is known of each cable, the same at all ranks.
@@ -58,10 +70,12 @@ def probe(joiner: JoinerLike, meeting: Meeting, cables: Sequence[Cable]) -> dict
     within = {cable.number for cable in cables} - network
     own = [cable for cable in cables if rank in cable.ranks]
 
-    def load(what: str, numbers: Collection[int], seconds: float) -> list[tuple[int, float]]:
+    def load(
+        what: str, numbers: Collection[int], seconds: float, connections: int = streams or 1
+    ) -> list[tuple[int, float]]:
         meeting.barrier(what)
         loaded = [cable.number for cable in own if cable.number in numbers]
-        return joiner.rates(loaded, seconds) if loaded else []
+        return joiner.rates(loaded, seconds, connections) if loaded else []
 
     try:
         meeting.barrier("round trips")
@@ -76,10 +90,21 @@ def probe(joiner: JoinerLike, meeting: Meeting, cables: Sequence[Cable]) -> dict
         elif seconds >= LEAST_ALONE_S:
             for turn, numbers in enumerate(turns):
                 alone += load(f"rates one by one, {turn + 1}", numbers, seconds)
+        found = gathered(cables, meeting.exchange("rates", [trips, at_once, alone]))
+        fast = [number for number in network if max(found[number].at_once) >= FAST_BYTES_PER_S and streams is None]
+        if fast:
+            several = load("rates of several connections", fast, SEVERAL_S, MOST_STREAMS)
+            again = gathered(cables, meeting.exchange("rates again", [[], several, []]))
+            for number in fast:
+                if min(again[number].at_once) >= GAIN * min(found[number].at_once):
+                    found[number].at_once, found[number].streams = again[number].at_once, MOST_STREAMS
         meeting.barrier("measured")
     except AntiphonError as error:
         raise named(error, cables) from None
-    return gathered(cables, meeting.exchange("rates", [trips, at_once, alone]))
+    for cable in own:
+        if streams is None and cable.kind == "network":
+            joiner.keep(cable.number, found[cable.number].streams)
+    return found
 
 
 def levelled(cables: Sequence[Cable], measured: Mapping[int, Measured]) -> dict[int, list[float]]:

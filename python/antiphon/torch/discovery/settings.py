@@ -20,7 +20,7 @@ class Settings:
     Attributes:
         fabric: a file with the fabric to use; None: it is measured (``ANTIPHON_FABRIC``, ``auto`` or a path).
         exclude: names of interfaces that are left alone (``ANTIPHON_EXCLUDE``, with commas).
-        streams: connections of a cable; None: by the rate of its interfaces (``ANTIPHON_STREAMS``, 1 to 64).
+        streams: connections of a cable; None: as many as carry most (``ANTIPHON_STREAMS``, 1 to 64).
         spin_us: how long a waiting carrier looks for bytes before it sleeps; None: its default (``ANTIPHON_SPIN_US``).
         management: whether the management network carries data, too (``ANTIPHON_MANAGEMENT``, 0 or 1).
         shared_memory: whether ranks of a host share memory, or else are joined over 127.0.0.1
