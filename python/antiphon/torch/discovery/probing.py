@@ -16,7 +16,7 @@ AT_ONCE_S = 0.6
 ALONE_S, LEAST_ALONE_S, ALL_ALONE_S = 0.3, 0.03, 0.9
 """Of a round in which cables are loaded one by one: at most, at least, and all rounds together."""
 FAST_BYTES_PER_S, SEVERAL_S, GAIN = 0.5e9, 0.3, 1.1
-"""From this rate on several connections are tried, for so long; they are kept if the cable carries so many times as much."""
+"""From this rate on several connections are tried, for so long; they stay if they carry so many times as much."""
 WITHIN_S = 0.1
 """For all cables within hosts."""
 NOISE = 1.05
