@@ -37,7 +37,7 @@ ROUTED = "id0"
 """The device with a host's one address, to which all others have a route."""
 PORT = 29_500
 PRELOADED = ["antiphon.torch", "torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp"]
-PRELOADED += ["torch.distributed.tensor.parallel", "torch._dynamo"]
+PRELOADED += ["torch.distributed.tensor.parallel", "torch._dynamo", "torch.testing._internal.common_distributed"]
 START_S = 30.0
 SETTLE_S = 5.0
 """By then processes that were killed are gone."""
