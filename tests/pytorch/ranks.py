@@ -80,6 +80,6 @@ def run(script: Sequence[str], output: str, environment: Mapping[str, str], plac
     if coverage is not None:
         coverage.stop()
         coverage.save()
-    util._exit_function()
+    util._exit_function()  # type: ignore[attr-defined]
     sys.stdout.flush()
     os._exit(status)

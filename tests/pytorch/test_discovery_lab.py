@@ -17,7 +17,6 @@ pytest.importorskip("psutil")
 from pytorch import wiring
 from pytorch.lab import Addresses, Lab
 
-
 RANK = """
 import json, sys, time
 from dataclasses import asdict

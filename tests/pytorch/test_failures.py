@@ -16,7 +16,6 @@ import pytest
 from pytorch import wiring
 from pytorch.lab import BACKEND, PORT, Ended, Job, Lab, local
 
-
 pytest.importorskip("torch", reason="torch is too large for the development environment")
 
 pytestmark = pytest.mark.usefixtures("cables")

@@ -14,7 +14,6 @@ import pytest
 from pytorch import wiring
 from pytorch.lab import Addresses, Lab
 
-
 SEND = """
 import socket, sys, threading, time
 address, count = sys.argv[1], int(sys.argv[2])
