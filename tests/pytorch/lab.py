@@ -1,4 +1,4 @@
-"""Hosts joined cable by cable, in network namespaces, and jobs of torchrun on them.
+"""Hosts joined cable by cable, in network namespaces, and jobs on them as torchrun starts them.
 
 Everything is in namespaces of one process, which ends when the process that made it does, however that ends; then all
 processes in them are killed and no device, mount or file is left. Addresses exist only in there.
@@ -9,18 +9,15 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pytorch.ranks import Place, run
 from pytorch.wiring import Edges, hosts_of, next_hops
@@ -37,7 +34,7 @@ ROUTED = "id0"
 """The device with a host's one address, to which all others have a route."""
 PORT = 29_500
 PRELOADED = ["antiphon.torch", "torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp"]
-PRELOADED += ["torch.distributed.tensor.parallel", "torch._dynamo"]
+PRELOADED += ["torch.distributed.tensor.parallel", "torch._dynamo", "torch.testing._internal.common_distributed"]
 START_S = 30.0
 SETTLE_S = 5.0
 """By then processes that were killed are gone."""
@@ -154,7 +151,7 @@ class Lab:
             return self._mbit
         return self._mbit.get((cable, host), 200)
 
-    def launch(
+    def start(
         self,
         script: Sequence[str],
         folder: Path,
@@ -164,43 +161,21 @@ class Lab:
         environment: Mapping[str, str] | None = None,
         limit_s: float = 120,
     ) -> Job:
-        """Starts a job: a torchrun a host, in the order of their ranks.
+        """Starts a job.
 
         Args:
             script: of Python with its arguments; or ``-m`` and a module.
-            folder: for what they print.
-            hosts: that of node 0 of torchrun, of node 1, ...; default: all in order.
+            folder: for what its ranks print.
+            hosts: those of the first ranks, of the next, ...; default: all in order.
             each: ranks a host.
             environment: variables besides this process's.
             limit_s: then the job is killed.
         """
         order = list(range(self.hosts)) if hosts is None else list(hosts)
-        job = Job(limit_s)
-        self._jobs.append(job)
-        known = {**self._environment, **(environment or {})}
-        for node, host in enumerate(order):
-            options = [f"--nnodes={len(order)}", f"--node-rank={node}", f"--nproc-per-node={each}"]
-            options += [f"--master-addr={self.management(order[0])}", f"--master-port={PORT}"]
-            command = [*self.at(host), sys.executable, "-m", "torch.distributed.run", *options, *script]
-            job.start(command, folder / f"node-{node}.txt", known)
-        return job
-
-    def start(
-        self,
-        script: Sequence[str],
-        folder: Path,
-        *,
-        hosts: Sequence[int] | None = None,
-        environment: Mapping[str, str] | None = None,
-        limit_s: float = 120,
-    ) -> Job:
-        """Starts a rank a host, without torchrun and with PyTorch loaded: node i of the job is rank i."""
-        order = list(range(self.hosts)) if hosts is None else list(hosts)
-        job = Job(limit_s)
-        self._jobs.append(job)
         known = {**self._environment, "MASTER_ADDR": self.management(order[0]), **(environment or {})}
-        job.fork(script, folder, known, [(f"host-{host}", f"/run/netns/h{host}", self.spaces) for host in order])
-        return job
+        places = [(f"host-{host}", f"/run/netns/h{host}", self.spaces) for host in order for _ in range(each)]
+        self._jobs.append(Job(script, folder, known, places, each, limit_s))
+        return self._jobs[-1]
 
     def call(self, host: int, program: str, *arguments: str, limit_s: float = START_S) -> str:
         """What a program of Python prints at a host."""
@@ -311,20 +286,11 @@ class Lab:
         assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}{given}"
 
 
-def local(
-    script: Sequence[str],
-    folder: Path,
-    ranks: int,
-    *,
-    environment: Mapping[str, str] | None = None,
-    limit_s: float = 120,
-) -> Job:
-    """Starts a job on this machine as it is, over loopback; without torchrun and with PyTorch loaded."""
+def local(script: Sequence[str], folder: Path, ranks: int, limit_s: float = 120) -> Job:
+    """Starts a job on this machine as it is, over loopback."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    job = Job(limit_s)
-    job.fork(script, folder, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **(environment or {})}, [None] * ranks)
-    return job
+        known = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    return Job(script, folder, known, [None] * ranks, ranks, limit_s)
 
 
 def _routed(host: int) -> str:
@@ -333,12 +299,12 @@ def _routed(host: int) -> str:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a node of a job ended."""
+    """How a rank ended."""
 
     status: int
     """As of Popen; of a job that took too long -9."""
     text: str
-    """What it and its ranks printed."""
+    """What it printed."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -349,98 +315,61 @@ class Ended:
         )
 
 
-class Process(Protocol):
-    """A process of a job."""
+class Job:
+    """Ranks that belong together, forked from a process that has loaded PyTorch, which takes seconds."""
 
-    def poll(self) -> int | None: ...
-    def wait(self) -> object: ...
-    def kill(self) -> None: ...
-
-
-class Forked:
-    """A rank that was forked from a process that has loaded PyTorch, which takes seconds."""
-
-    def __init__(self, *given: object) -> None:
+    def __init__(
+        self,
+        script: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        places: Sequence[Place | None],
+        each: int,
+        limit_s: float,
+    ) -> None:
+        self._until = time.monotonic() + limit_s
+        self._ranks: list[tuple[Any, Path]] = []
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
-        self.process = context.Process(target=run, args=given)
-        self.process.start()
-        self.kill, self.wait = self.process.kill, self.process.join
-
-    def poll(self) -> int | None:
-        """As of Popen."""
-        return self.process.exitcode
-
-
-class Job:
-    """Processes that belong together, and the ranks that they start."""
-
-    def __init__(self, limit_s: float) -> None:
-        self._until = time.monotonic() + limit_s
-        self._token = uuid.uuid4().hex
-        self._nodes: list[tuple[Process, Path]] = []
-
-    def start(self, command: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
-        """Starts one, which prints into a file."""
-        whole = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **environment, "LAB_JOB": self._token}
-        with output.open("wb") as file:
-            process = subprocess.Popen(
-                command, env=whole, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
-            )
-        self._nodes.append((process, output))
-
-    def fork(
-        self, script: Sequence[str], folder: Path, environment: Mapping[str, str], places: Sequence[Place | None]
-    ) -> None:
-        """Starts a rank in each place."""
-        size = str(len(places))
         for rank, place in enumerate(places):
             output = folder / f"node-{rank}.txt"
             output.touch()
-            own = {"RANK": str(rank), "WORLD_SIZE": size, "MASTER_PORT": str(PORT)}
-            own |= {"LOCAL_RANK": str(rank if place is None else 0), "LOCAL_WORLD_SIZE": size if place is None else "1"}
-            whole = {**os.environ, **own, **environment}
-            self._nodes.append((Forked(list(script), str(output), whole, place), output))
+            own = {"RANK": rank, "WORLD_SIZE": len(places), "LOCAL_RANK": rank % each, "LOCAL_WORLD_SIZE": each}
+            whole = {**os.environ, "MASTER_PORT": str(PORT), **{name: str(own[name]) for name in own}, **environment}
+            process = context.Process(target=run, args=(list(script), str(output), whole, place))
+            process.start()
+            self._ranks.append((process, output))
 
     @property
     def ended(self) -> bool:
-        """Whether no node is left; when the time is over, none is."""
+        """Whether no rank is left; when the time is over, none is."""
         if time.monotonic() > self._until:
             self.close()
-        return all(process.poll() is not None for process, _ in self._nodes)
+        return all(process.exitcode is not None for process, _ in self._ranks)
 
-    def text(self, node: int) -> str:
-        """What a node has printed so far."""
-        return self._nodes[node][1].read_text("utf-8", "replace")
+    def text(self, rank: int) -> str:
+        """What a rank has printed so far."""
+        return self._ranks[rank][1].read_text("utf-8", "replace")
 
-    def wait_for(self, said: str, node: int = 0) -> None:
-        """Waits until a node has printed a text."""
-        while said not in self.text(node):
-            assert self._nodes[node][0].poll() is None, f"node {node} ended without '{said}':\n{self.text(node)}"
-            assert time.monotonic() < self._until, f"node {node} did not print '{said}':\n{self.text(node)}"
+    def wait_for(self, said: str, rank: int = 0) -> None:
+        """Waits until a rank has printed a text."""
+        while said not in self.text(rank):
+            assert self._ranks[rank][0].exitcode is None, f"rank {rank} ended without '{said}':\n{self.text(rank)}"
+            assert time.monotonic() < self._until, f"rank {rank} did not print '{said}':\n{self.text(rank)}"
             time.sleep(0.01)
 
     def wait(self) -> list[Ended]:
-        """Waits until all nodes have ended; kills those that have not when the time is over."""
+        """Waits until all ranks have ended; kills those that have not when the time is over."""
         while not self.ended:
             time.sleep(0.01)
-        self.close()
-        return [Ended(process.poll() or 0, path.read_text("utf-8", "replace")) for process, path in self._nodes]
+        return [Ended(process.exitcode, self.text(rank)) for rank, (process, _) in enumerate(self._ranks)]
 
-    def kill(self, rank: int | None = None) -> None:
-        """Kills a rank, or all processes."""
-        wanted = {f"LAB_JOB={self._token}"} | ({f"RANK={rank}"} if rank is not None else set())
-        for number, (process, _) in enumerate(self._nodes):
-            if isinstance(process, Forked) and rank in (None, number):
-                process.kill()
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError, ValueError):
-                if wanted <= set((folder / "environ").read_bytes().decode("utf-8", "replace").split("\0")):
-                    os.kill(int(folder.name), signal.SIGKILL)
+    def kill(self, rank: int) -> None:
+        """Kills a rank."""
+        self._ranks[rank][0].kill()
 
     def close(self) -> None:
         """Kills all that is left of it."""
-        if any(process.poll() is None for process, _ in self._nodes):
-            self.kill()
-        for process, _ in self._nodes:
-            process.wait()
+        for process, _ in self._ranks:
+            process.kill()
+            process.join()

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 Place = tuple[str, str, Mapping[str, str]]
 """A host's name and network, and the namespaces of its lab by kind."""
 KINDS = {"user": 0x1000_0000, "mount": 0x2_0000, "net": 0x4000_0000, "pid": 0x2000_0000, "uts": 0x400_0000}
-PRIVATE = 1 << 18 | 1 << 14
-"""Mounts of this process alone."""
+PRIVATE, BIND = 1 << 18 | 1 << 14, 1 << 12
+"""Mounts of this process alone, and of a folder."""
 
 
 def call(name: str, *given: Any) -> None:
@@ -43,7 +43,9 @@ def enter(place: Place) -> None:
     call("unshare", KINDS["uts"] | KINDS["mount"])
     socket.sethostname(name)
     call("mount", b"none", b"/", None, PRIVATE, None)
-    call("mount", b"tmpfs", b"/dev/shm", b"tmpfs", 0, None)
+    shared = Path(f"{network}.shm")
+    shared.mkdir(exist_ok=True)
+    call("mount", os.fsencode(shared), b"/dev/shm", None, BIND, None)
     os.chdir(folder)
     if child := os.fork():
         os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
@@ -80,6 +82,6 @@ def run(script: Sequence[str], output: str, environment: Mapping[str, str], plac
     if coverage is not None:
         coverage.stop()
         coverage.save()
-    util._exit_function()
+    util._exit_function()  # type: ignore[attr-defined]
     sys.stdout.flush()
     os._exit(status)

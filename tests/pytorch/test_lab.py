@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from pytorch import wiring
-from pytorch.lab import Addresses, Lab
+from pytorch.lab import Addresses, Ended, Lab
 
 SEND = """
 import socket, sys, threading, time
@@ -206,16 +206,13 @@ def test_jobs_have_their_ranks_in_the_order_that_is_wanted(tmp_path: Path) -> No
     script = tmp_path / "say.py"
     script.write_text(SAY, "utf-8")
     with Lab(wiring.line(2)) as lab:
-        job = lab.launch([str(script), "0"], tmp_path, hosts=[1, 0], each=2)
-        ended = job.wait()
-        assert [each.status for each in ended] == [0, 0]
-        for node, host in ((0, 1), (1, 0)):
-            said = sorted(line for line in ended[node].text.splitlines() if line.startswith("rank"))
-            assert said == [f"rank {2 * node + own} of 4 at host-{host}" for own in (0, 1)]
-        job = lab.launch([str(script), "60"], tmp_path, limit_s=60)
+        ended = lab.start([str(script), "0"], tmp_path, hosts=[1, 0], each=2).wait()
+        said = [f"rank {rank} of 4 at host-{1 - rank // 2}\n" for rank in range(4)]
+        assert ended == [Ended(0, text) for text in said]
+        job = lab.start([str(script), "60"], tmp_path, limit_s=60)
         for rank in (0, 1):
-            job.wait_for(f"rank {rank}", node=rank)
+            job.wait_for(f"rank {rank}", rank)
             job.kill(rank)
-        assert [(each.status, "SIGKILL" in each.text) for each in job.wait()] == [(1, True)] * 2
-        job = lab.launch([str(script), "60"], tmp_path, hosts=[0], limit_s=6)
+        assert [each.status for each in job.wait()] == [-signal.SIGKILL] * 2
+        job = lab.start([str(script), "60"], tmp_path, hosts=[0], limit_s=2)
         assert [each.status for each in job.wait()] == [-signal.SIGKILL]

@@ -57,6 +57,6 @@ def test_losses_are_those_of_gloo_over_cables(
         with Lab(edges, 500, routes=backend == "gloo") as lab:
             out = tmp_path / f"{backend}.json"
             script = [SCRIPT, backend, str(out), "200", kinds]
-            job = lab.launch(script, tmp_path, hosts=order, each=each, limit_s=900)
+            job = lab.start(script, tmp_path, hosts=order, each=each, limit_s=900)
             found[backend] = losses(job, out)
     compared(found[BACKEND], found["gloo"])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from pytorch.lab import local
 
 torch = pytest.importorskip("torch", reason="torch is too large for the development environment")
 pytest.importorskip("expecttest", reason="PyTorch's tests need it")
@@ -40,9 +38,9 @@ def expected() -> dict[str, set[str]]:
 def run(suite: str, only: str, folder: Path) -> dict[str, str]:
     """How the tests of a suite end that match a pattern; the reason with those that fail."""
     out = folder / "out.csv"
-    command = [sys.executable, "-W", "ignore", str(UPSTREAM / "runner.py"), suite, "-k", only, "--out", str(out)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, env={**os.environ})
-    assert out.exists(), ended.stderr
+    job = local([str(UPSTREAM / "runner.py"), suite, "-k", only, "--out", str(out)], folder, 1, limit_s=280)
+    job.wait()
+    assert out.exists(), job.text(0)
     with out.open(newline="") as file:
         return {
             row["test"]: row["verdict"] if row["verdict"] != "fail" else f"fail: {row['note']}"

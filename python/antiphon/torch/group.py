@@ -28,7 +28,7 @@ COLLECTIVES, USER, PARTS, MONITORED, KINDS = 0, 1, 2, 3, 4
 TAGS = 0xFFFF_FFFF
 # PyTorch's C++ half may hold a work and not its Python half: waiting for such a one would never end. Those that it is
 # known to hold are small (DDP's join); larger ones are not kept, for their tensors' sake.
-KEPT, KEPT_BYTES = 1024, 1 << 16
+KEPT, KEPT_BYTES, RECENT = 1024, 1 << 16, 8
 
 
 class Card(Backend):  # type: ignore[misc]  # torch is not there when types are checked
@@ -74,15 +74,22 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
         self.messages = Messages(self.planned, number + PARTS)
         self.batch: list[Any] | None = None
         self.kept: deque[Any] = deque(maxlen=KEPT)
+        self.recent: deque[Any] = deque(maxlen=RECENT)
         self.all_reduce = self._named("all_reduce")
-        self.card = Card(rank, len(ranks), timeout)
+        self.card = Card(rank, len(ranks), timeout) if hasattr(Backend, "Options") else None  # PyTorch 2.4 asks none
         for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
             self._register_backend(torch.device(device), dist.ProcessGroup.BackendType.CUSTOM, self.card)
-        self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
+        if self.card is not None:
+            self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
 
     def getBackendName(self) -> str:
         """The name of the backend."""
         return NAME
+
+    @property
+    def group_name(self) -> str:
+        """By which PyTorch finds it."""
+        return self.called if self.card is None else super().group_name
 
     # What all calls do.
 
@@ -101,6 +108,8 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
             waits = not getattr(opts, "asyncOp", True)
             if not waits and sum(each.nbytes for each in tensors if not each.is_sparse) <= KEPT_BYTES:
                 self.kept.append(work)
+            elif self.card is None:  # PyTorch 2.4 never keeps it, but asks soon for what it wants
+                self.recent.append(work)
             if work.prepare():
                 self.worker.begin(work, alone=not waits)
             if waits:
@@ -396,7 +405,8 @@ class AntiphonGroup(dist.ProcessGroup):  # type: ignore[misc]
     def set_timeout(self, timeout: timedelta) -> None:
         """Sets the time limit of calls to come."""
         self.limit_s = self.planned.limit_s = timeout.total_seconds()
-        self.card.kept._timeout = timeout
+        if self.card is not None:
+            self.card.kept._timeout = timeout
 
     _set_default_timeout = set_timeout
 

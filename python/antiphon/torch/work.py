@@ -234,8 +234,8 @@ class Batch(dist.Work):  # type: ignore[misc]
 
 
 def in_turn(parts: Iterable[Steps]) -> Steps:
-    """Parts of a call, one after the other. All are planned and counted when the call is made, in its thread: later they
-    might be at another place than at other ranks, and whoever drives must not wait for an agreement.
+    """Parts of a call, one after the other. All are planned and counted when the call is made, in its thread: later
+    they might be at another place than at other ranks, and whoever drives must not wait for an agreement.
     """
     begun = [(part, next(part, None)) for part in parts]
     for part, requests in begun:

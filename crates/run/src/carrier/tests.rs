@@ -1,7 +1,7 @@
 //! Nodes joined by socket pairs of this process.
 
-use super::*;
 use super::packet::{PacketHeader, PacketKind};
+use super::*;
 use crate::wires::{ByteWire, WirePort};
 use crate::{Output, memory_bytes, numbers, outputs, wrong};
 use antiphon_model::collective::{Collective, Kind};

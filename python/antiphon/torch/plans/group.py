@@ -89,7 +89,7 @@ class GroupPlans:
         return self._entry(key).plan  # a failure in the agreement takes away what was planned
 
     def again(self, collective: str, bytes: int, root: int = 0) -> Any:
-        """A quick plan, as `plan`, but not counted as a call: the same on all ranks, whatever each has called so far."""
+        """A quick plan, not counted as a call: the same on all ranks, whatever each has called so far."""
         key = (collective, bytes, root)
         with self._lock:
             return self._built(self._quick(key), key)
