@@ -139,7 +139,9 @@ mod tests {
         let mut memory = LentMemory::new(vec![(2, LentPiece::Over(&original, &mut over, &mut copied))]);
         let end = BLOCK_BYTES + 9;
         assert!(memory.change(end..end + 1, |bytes, _| bytes[0] += 1));
-        assert!(read(&memory, 2..end + 2).iter().enumerate().all(|(at, &byte)| byte == if at + 2 == end { 8 } else { 7 }));
+        assert!(
+            read(&memory, 2..end + 2).iter().enumerate().all(|(at, &byte)| byte == if at + 2 == end { 8 } else { 7 })
+        );
         assert_eq!(memory.slices(2..end + 2).map(<[u8]>::len).collect::<Vec<_>>(), [BLOCK_BYTES, 9]);
         assert!(!memory.change(end..end + 3, |_, _| {}));
         assert_eq!((over[0], over[BLOCK_BYTES], over[BLOCK_BYTES + 7]), (0, 7, 8));
