@@ -1,7 +1,7 @@
 //! One process's part of a running fabric, for `antiphon.torch` and the testbed.
 
 use crate::prelude::*;
-use antiphon_run::carrier::{self, LentMemory, LentPiece, RankPlan, RunKey};
+use antiphon_run::carrier::{self, Copied, LentMemory, LentPiece, RankPlan, RunKey};
 use antiphon_run::{ElementType, Reduction, memory_bytes};
 use numpy::{BorrowError, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,10 +66,17 @@ impl Plan {
 pub struct Operation {
     key: Option<RunKey>,
     memory: Vec<(usize, Py<PyArray1<u8>>)>,
+    /// Of each piece.
+    copied: Mutex<Vec<Copied>>,
     outcome: Mutex<Option<Result<u32, Error>>>,
 }
 
 impl Operation {
+    fn new(key: Option<RunKey>, memory: Vec<(usize, Py<PyArray1<u8>>)>, outcome: Option<Result<u32, Error>>) -> Self {
+        let copied = Mutex::new(vec![vec![]; memory.len()]);
+        Operation { key, memory, copied, outcome: Mutex::new(outcome) }
+    }
+
     fn outcome(&self) -> MutexGuard<'_, Option<Result<u32, Error>>> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +132,8 @@ impl Carrier {
     }
 
     /// Begins a collective of a group of ranks. `memory` are the pieces of the rank's memory that the plan touches: (first byte,
-    /// array); an array that is only read may be read-only. `sequence` counts the group's collectives.
+    /// array); an array that is only read may be read-only. Where two have the same first byte, the second begins as the first, which is
+    /// read-only. `sequence` counts the group's collectives.
     ///
     /// Raises AntiphonError: `unknown-name`, `not-applicable` for the type or reduction; `bad-spec` if memory is missing;
     /// `bad-size` if it has no whole number of elements; `stalled` if a link or rank has failed.
@@ -160,15 +168,14 @@ impl Carrier {
         }
         let key = self.get()?.begin(plan.plan.clone(), (group, sequence), element, reduction).map_err(raise)?;
         let memory = memory.into_iter().map(|(start, array)| (start, array.unbind())).collect();
-        Ok(Operation { key: Some(key), memory, outcome: Mutex::new(None) })
+        Ok(Operation::new(Some(key), memory, None))
     }
 
     /// Begins to send an array to the rank at node `to`, whose `receive` has the same group and tag.
     fn send(&self, group: u32, to: u32, tag: u32, data: &Bound<'_, PyArray1<u8>>) -> PyResult<Operation> {
         let carrier = self.get()?;
         let key = carrier.send(group, to, tag, data.readonly().as_slice()?).map_err(raise)?;
-        let outcome = Mutex::new(key.is_none().then_some(Ok(to)));
-        Ok(Operation { key, memory: vec![(0, data.clone().unbind())], outcome })
+        Ok(Operation::new(key, vec![(0, data.clone().unbind())], key.is_none().then_some(Ok(to))))
     }
 
     /// Asks for an array from the rank at node `source`, or from any.
@@ -180,7 +187,7 @@ impl Carrier {
         data: &Bound<'_, PyArray1<u8>>,
     ) -> PyResult<Operation> {
         let key = self.get()?.receive(group, source, tag, data.len()).map_err(raise)?;
-        Ok(Operation { key: Some(key), memory: vec![(0, data.clone().unbind())], outcome: Mutex::new(None) })
+        Ok(Operation::new(Some(key), vec![(0, data.clone().unbind())], None))
     }
 
     /// Runs until one of the operations has ended or `wake` is called. Only those that are given make progress.
@@ -212,21 +219,24 @@ impl Carrier {
             }
             borrowed.push((key, pieces));
         }
+        let in_use = |_| raise(Error::new(Code::BadSpec, "an operation is in use by another thread"));
+        let copied = under_way.iter().map(|(operation, _)| operation.copied.try_lock().map_err(in_use));
+        let mut copied = copied.collect::<PyResult<Vec<_>>>()?;
         let mut lent = Vec::with_capacity(borrowed.len());
-        for (key, pieces) in &mut borrowed {
-            let slices: PyResult<Vec<_>> = pieces
-                .iter_mut()
-                .map(|(start, array)| {
-                    Ok((
-                        *start,
-                        match array {
-                            Borrowed::Read(array) => LentPiece::Read(array.as_slice()?),
-                            Borrowed::Write(array) => LentPiece::Write(array.as_slice_mut()?),
-                        },
-                    ))
-                })
-                .collect();
-            lent.push((*key, LentMemory::new(slices?)));
+        for ((key, pieces), copied) in borrowed.iter_mut().zip(&mut copied) {
+            let mut slices = Vec::with_capacity(pieces.len());
+            for ((start, array), copied) in pieces.iter_mut().zip(&mut **copied) {
+                let original = slices.pop_if(|(before, _)| before == start);
+                let piece = match (array, original) {
+                    (Borrowed::Read(array), _) => LentPiece::Read(array.as_slice()?),
+                    (Borrowed::Write(array), Some((_, LentPiece::Read(original)))) => {
+                        LentPiece::Over(original, array.as_slice_mut()?, copied)
+                    }
+                    (Borrowed::Write(array), _) => LentPiece::Write(array.as_slice_mut()?),
+                };
+                slices.push((*start, piece));
+            }
+            lent.push((*key, LentMemory::new(slices)));
         }
         let until = timeout_s.and_then(|limit| Instant::now().checked_add(Duration::try_from_secs_f64(limit).ok()?));
         loop {

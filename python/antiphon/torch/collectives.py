@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from antiphon.torch.elements import COPIED, Reduction, divide
-from antiphon.torch.memory import SHARD_STEP_BYTES, Bytes, Call, Pieces, copy, joined
+from antiphon.torch.memory import SHARD_STEP_BYTES, Bytes, Call, Pieces, copy, joined, over
 from antiphon.torch.recovery import Kept
 from antiphon.torch.work import Request, Steps, Work
 from antiphon.torch.world import World
@@ -113,11 +113,9 @@ class Planned:
         """In place at the root; the others keep their numbers."""
         data = call.target(tensor, filled=True) if self.rank == root else call.source(tensor)
         if data.nbytes and self.plans is not None:
-            memory = data if self.rank == root else call.scratch(data.nbytes)
-            request = self.request(self.plans.plan("reduce", data.nbytes, root), joined([memory]), how)
+            memory = joined([data]) if self.rank == root else over([data], call.scratch(data.nbytes))
+            request = self.request(self.plans.plan("reduce", data.nbytes, root), memory, how)
             yield call.arrived()
-            if memory is not data:
-                memory[:] = data
             yield [request]
         else:
             yield call.arrived()
@@ -175,19 +173,23 @@ class Planned:
         plan = self.plans.plan("reduce-scatter", step * self.size)
         # The rest of the memory is written over, so it is not that of the inputs.
         whole = call.scratch(step * self.size)
-        before, after = whole[: self.rank * step], whole[(self.rank + 1) * step :]
-        own = taken if step == shard else [whole[self.rank * step : (self.rank + 1) * step]]
-        request = self.request(plan, joined([before, *own, after]), how)
+        own = slice(self.rank * step, (self.rank + 1) * step)
+        if step == shard:
+            memory = over((each for part in given for each in part), whole)
+            others = [piece for piece in memory if not own.start <= piece[0] < own.stop]
+            sums = [(own.start + first, each) for first, each in joined(taken)]
+            request = self.request(plan, sorted(others + sums, key=lambda piece: piece[0]), how)
+            yield call.arrived()
+            copy(taken, given[self.rank])
+            yield [request]
+            return
+        request = self.request(plan, joined([whole]), how)
         yield call.arrived()
-        if step != shard:
-            whole[:] = 0  # what pads a shard is added, too
+        whole[:] = 0  # what pads a shard is added, too
         for rank, part in enumerate(given):
-            if rank != self.rank:
-                copy([_shard(whole, rank, step, shard)], part)
-        copy(own if step == shard else [_shard(whole, self.rank, step, shard)], given[self.rank])
+            copy([_shard(whole, rank, step, shard)], part)
         yield [request]
-        if step != shard:
-            copy(taken, [_shard(whole, self.rank, step, shard)])
+        copy(taken, [_shard(whole, self.rank, step, shard)])
 
     def all_to_all(self, call: Call, output: Any, source: Any) -> Steps:
         """Equal shards of ``source``, one for each rank, to their places in ``output``."""

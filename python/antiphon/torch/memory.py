@@ -14,7 +14,8 @@ from antiphon.torch.staging import Arrival, Stage
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Pieces: TypeAlias = list[tuple[int, Bytes]]
-"""A rank's memory: the first byte of each piece and its bytes, sorted."""
+"""A rank's memory: first byte and bytes of each piece, sorted. Of two with the same first byte the second begins
+as the other, which is only read."""
 
 SHARD_STEP_BYTES = 4
 """Shards of a collective start at multiples of this (`antiphon.shard`)."""
@@ -51,6 +52,16 @@ def joined(arrays: Iterable[Bytes]) -> Pieces:
         if each.nbytes:
             pieces.append((first, each))
             first += each.nbytes
+    return pieces
+
+
+def over(originals: Iterable[Bytes], memory: Bytes) -> Pieces:
+    """Memory that begins as other bytes, cut in any way, which are only read."""
+    pieces: Pieces = []
+    for first, each in joined(originals):
+        original = each[:]
+        original.flags.writeable = False
+        pieces += [(first, original), (first, memory[first : first + each.nbytes])]
     return pieces
 
 

@@ -15,8 +15,9 @@ use std::sync::Arc;
 pub(super) const EAGER_BYTES: u64 = 256 << 10;
 /// Bytes that a stream may have on their way over several links; one message may always be.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Messages of a stream that wait for their link at once: the one on its way, and the next.
+/// Messages of a stream that wait for their link at once: the one on its way, and the next; more of small ones, which go together.
 const AHEAD: usize = 2;
+const AHEAD_BYTES: usize = 64 << 10;
 
 /// A collective, from the call that begins it until its rank is done.
 pub(super) struct CollectiveRun {
@@ -40,8 +41,9 @@ pub(super) struct CollectiveRun {
 
 #[derive(Clone, Default)]
 struct SendStream {
-    /// Messages that wait for their link.
+    /// Messages that wait for their link, and their bytes.
     queued: usize,
+    queued_bytes: usize,
     /// Bytes on their way over several links.
     flying: usize,
     /// Its receiver has not begun.
@@ -189,7 +191,7 @@ impl CollectiveRun {
             if self.plan.links[number].is_none() {
                 continue;
             }
-            while self.streams[number].queued < AHEAD {
+            while self.streams[number].queued < AHEAD || self.streams[number].queued_bytes < AHEAD_BYTES {
                 let blocked = self.streams[number].blocked.take();
                 let Some(message) = blocked.or_else(|| self.progress.next_send(number)) else { break };
                 let rank = self.plan.schedule.transfers[message.transfer as usize].to as usize;
@@ -207,6 +209,7 @@ impl CollectiveRun {
                 }
                 peer.sent_before += if peer.has_begun { 0 } else { length as u64 };
                 stream.queued += 1;
+                stream.queued_bytes += length;
                 stream.flying += if is_far { length } else { 0 };
                 give(ToSend::Message(message, pieces, length));
                 has_changed = true;
@@ -260,10 +263,11 @@ impl CollectiveRun {
         has_changed
     }
 
-    /// A message has left this node.
-    pub fn sent(&mut self, message: &RankMessage) {
+    /// A message of so many bytes has left this node.
+    pub fn sent(&mut self, message: &RankMessage, bytes: usize) {
         self.progress.sent(message);
         self.streams[message.stream].queued -= 1;
+        self.streams[message.stream].queued_bytes -= bytes;
     }
 
     /// A message that took several links has arrived.

@@ -16,7 +16,7 @@ mod rank_plan;
 mod tests;
 
 pub use health::Failure;
-pub use lent::{LentMemory, LentPiece};
+pub use lent::{Copied, LentMemory, LentPiece};
 pub use packet::{MAX_PACKET_BYTES, PACKET_HEADER_BYTES};
 pub use rank_plan::RankPlan;
 

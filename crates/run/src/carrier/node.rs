@@ -244,11 +244,11 @@ impl CarrierNode {
                 Err(what) => broken = Some((number, what)),
             }
         }
-        for OwnMessage { key, message, .. } in gone {
+        for OwnMessage { key, message, length, .. } in gone {
             match (key, message) {
                 (RunKey::Collective { .. }, Some(message)) => {
                     if let Some(run) = self.collectives.get_mut(&key) {
-                        run.sent(&message);
+                        run.sent(&message, length);
                         self.finish_if_done(key);
                     }
                 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// Bytes that a wire is asked for at once.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Most slices of memory in a packet.
+/// Most slices of memory in a packet, and of all that is sent at once.
 const MAX_SLICES: usize = 64;
 
 /// A neighbour, with all wires to it.
@@ -109,6 +109,21 @@ impl PortWire {
         Ok(())
     }
 
+    /// Sends the first packets of a queue, about so many bytes of them.
+    fn send_some(&mut self, queue: &mut VecDeque<Vec<u8>>, bytes: usize) -> io::Result<()> {
+        let mut sum = 0;
+        let fit = |packet: &&Vec<u8>| {
+            sum += packet.len();
+            sum - packet.len() < bytes
+        };
+        let slices: Vec<IoSlice<'_>> =
+            queue.iter().take(MAX_SLICES).take_while(fit).map(|packet| IoSlice::new(packet)).collect();
+        self.send(&slices)?;
+        let count = slices.len();
+        queue.drain(..count);
+        Ok(())
+    }
+
     /// Takes what has come. True if anything had.
     pub fn receive(&mut self) -> io::Result<bool> {
         if self.buffer.is_empty() {
@@ -155,6 +170,21 @@ impl PortWire {
     }
 }
 
+impl OwnMessage {
+    /// Its next bytes, of a packet.
+    fn slices<'m>(&self, lent: &'m LentMemory<'_>, packet_bytes: usize, most: usize) -> Vec<IoSlice<'m>> {
+        let end = self.length.min(self.gone + packet_bytes);
+        let mut before = 0;
+        let place = |piece: &Range<usize>| {
+            let (first, last) = (self.gone.max(before), end.min(before + piece.len()));
+            let place = piece.start + first.saturating_sub(before)..(piece.start + last).saturating_sub(before);
+            before += piece.len();
+            place
+        };
+        self.pieces.iter().map(place).flat_map(|place| lent.slices(place)).take(most).map(IoSlice::new).collect()
+    }
+}
+
 impl CarrierPort {
     pub fn new(neighbour: NodeId) -> CarrierPort {
         CarrierPort {
@@ -185,59 +215,61 @@ impl CarrierPort {
             has_changed |= self.wires[number].flush()?;
             while self.wires[number].is_free() {
                 // Control packets keep their order on the first wire that works.
-                if self.wires[..number].iter().all(|wire| wire.is_dead)
-                    && let Some(packet) = self.control.pop_front()
-                {
-                    self.wires[number].send(&[IoSlice::new(&packet)])?;
+                if !self.control.is_empty() && self.wires[..number].iter().all(|wire| wire.is_dead) {
+                    self.wires[number].send_some(&mut self.control, packet_bytes)?;
                     has_changed = true;
                     continue;
                 }
                 self.passes = self.own.is_empty() || !self.passes && !self.passing.is_empty();
                 if self.passes {
-                    let Some(packet) = self.passing.pop_front() else { break };
-                    self.wires[number].send(&[IoSlice::new(&packet)])?;
+                    if self.passing.is_empty() {
+                        break;
+                    }
+                    self.wires[number].send_some(&mut self.passing, packet_bytes)?;
                     has_changed = true;
                     continue;
                 }
-                let lent = self.own.iter().position(|message| memory(message.key).is_some());
-                let Some((at, lent)) = lent.and_then(|at| Some((at, memory(self.own[at].key)?))) else {
+                // Small messages go together: a call of the system costs more than they do.
+                let (mut parts, mut count, mut sum) = (vec![], 0, 0);
+                for (at, message) in self.own.iter().enumerate() {
+                    let Some(lent) = memory(message.key) else { continue };
+                    if sum >= packet_bytes || count + 1 >= MAX_SLICES {
+                        break;
+                    }
+                    let data = message.slices(lent, packet_bytes, MAX_SLICES - count - 1);
+                    let bytes: usize = data.iter().map(|slice| slice.len()).sum();
+                    if bytes == 0 && message.gone < message.length {
+                        return Err(io::Error::other("memory of a message was not given"));
+                    }
+                    let mut header = Vec::with_capacity(PACKET_HEADER_BYTES + HOP_BYTES * message.hops.len());
+                    PacketHeader { bytes: bytes as u32, offset: message.gone as u32, ..message.header }
+                        .write(&message.hops, &mut header);
+                    (count, sum) = (count + 1 + data.len(), sum + header.len() + bytes);
+                    parts.push((at, bytes, header, data));
+                }
+                if parts.is_empty() {
                     if self.passing.is_empty() {
                         break;
                     }
                     continue;
-                };
-                let message = &mut self.own[at];
-                let end = message.length.min(message.gone + packet_bytes);
-                let mut slices: [IoSlice<'_>; MAX_SLICES] = [IoSlice::new(&[]); MAX_SLICES];
-                let (mut count, mut bytes) = (1, 0);
-                let mut before = 0;
-                'all: for piece in &message.pieces {
-                    let (first, last) = (message.gone.max(before), end.min(before + piece.len()));
-                    if first < last {
-                        for slice in lent.slices(piece.start + first - before..piece.start + last - before) {
-                            if count == MAX_SLICES {
-                                break 'all;
-                            }
-                            slices[count] = IoSlice::new(slice);
-                            (count, bytes) = (count + 1, bytes + slice.len());
-                        }
-                    }
-                    before += piece.len();
                 }
-                let mut header = Vec::with_capacity(PACKET_HEADER_BYTES + HOP_BYTES * message.hops.len());
-                PacketHeader { bytes: bytes as u32, offset: message.gone as u32, ..message.header }
-                    .write(&message.hops, &mut header);
-                slices[0] = IoSlice::new(&header);
-                self.wires[number].send(&slices[..count])?;
+                let mut slices = Vec::with_capacity(count);
+                for (_, _, header, data) in &parts {
+                    slices.push(IoSlice::new(header));
+                    slices.extend_from_slice(data);
+                }
+                self.wires[number].send(&slices)?;
                 has_changed = true;
-                message.gone += bytes;
-                if bytes == 0 && message.gone < message.length {
-                    return Err(io::Error::other("memory of a message was not given"));
-                }
-                if message.gone == message.length
-                    && let Some(message) = self.own.remove(at)
-                {
-                    gone(message);
+                let mut removed = 0;
+                for (at, bytes, ..) in parts {
+                    let at = at - removed;
+                    self.own[at].gone += bytes;
+                    if self.own[at].gone == self.own[at].length
+                        && let Some(message) = self.own.remove(at)
+                    {
+                        removed += 1;
+                        gone(message);
+                    }
                 }
             }
         }

@@ -6,6 +6,11 @@ use std::io::{self, IoSlice, Read, Write};
 /// Bytes that a TCP connection takes beyond what is on its way. Few, so that the choice of the next packet is made late.
 const UNSENT_BYTES: u32 = 128 << 10;
 
+/// Nobody else sends on a cable, so its queue is no congestion. This window shrinks by loss alone; those that shrink when the queue
+/// grows leave the cable idle while the process that feeds it waits for a core.
+#[cfg(target_os = "linux")]
+const CONGESTION: &[u8] = b"reno";
+
 /// A connected socket that does not block.
 pub struct StreamWire<S>(pub S);
 
@@ -17,7 +22,12 @@ impl StreamWire<mio::net::TcpStream> {
     pub fn of_tcp(stream: std::net::TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         #[cfg(target_os = "linux")]
-        socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES)?;
+        {
+            let socket = socket2::SockRef::from(&stream);
+            socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
+            // Every Linux has it.
+            _ = socket.set_tcp_congestion(CONGESTION);
+        }
         stream.set_read_timeout(None)?;
         stream.set_nonblocking(true)?;
         Ok(StreamWire(mio::net::TcpStream::from_std(stream)))
