@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-WAIT_S, PATIENCE_S = 30.0, 5.0
+PATIENCE_S = 5.0
 LISTENS = "0A"
 HANG_UP = struct.pack("ii", 1, 0)
 
@@ -97,13 +97,11 @@ def main(count: int, seed: int, wide: list[str], addresses: list[str]) -> None:
     with suppress(OSError):  # they listen for some milliseconds only, while their processes keep the cores busy
         os.setpriority(os.PRIO_PROCESS, 0, -20)
     print("ready", flush=True)
-    until = time.monotonic() + WAIT_S
     there: list[tuple[str, int]] = []
     seen: set[tuple[str, int]] = set()
-    while not there and time.monotonic() < until:
+    while not there and not select.select([sys.stdin], [], [], 0.002)[0]:
         now = listeners(wide + addresses)
         there, seen = sorted(each for each in now if each[0] in addresses), seen | now
-        time.sleep(0.002)
     found: list[dict[str, object]] = []
     visits = []
     for kind in range(count if there else 0):
