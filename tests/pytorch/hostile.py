@@ -102,6 +102,8 @@ def main(count: int, seed: int, wide: list[str], addresses: list[str]) -> None:
     while not there and not select.select([sys.stdin], [], [], 0.002)[0]:
         now = listeners(wide + addresses)
         there, seen = sorted(each for each in now if each[0] in addresses), seen | now
+    with suppress(OSError):  # else it would keep ranks from running until others take them for dead
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
     found: list[dict[str, object]] = []
     visits = []
     for kind in range(count if there else 0):
@@ -109,7 +111,7 @@ def main(count: int, seed: int, wide: list[str], addresses: list[str]) -> None:
         visits.append(threading.Thread(target=lambda kind=kind, to=to: found.append(visit(kind, to, chance))))
         visits[-1].start()
         time.sleep(chance.uniform(0, 0.02))
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
+    while not select.select([sys.stdin], [], [], 0.3)[0]:
         seen |= listeners(wide)
     for each in visits:
         each.join()
