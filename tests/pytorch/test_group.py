@@ -322,7 +322,7 @@ def test_all_parts_of_a_call_are_counted_when_it_is_made(made: Made) -> None:
 
 def test_what_was_planned_before_a_failure_is_planned_again_on_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     from antiphon.torch import group, world
-    from antiphon.torch.collectives import COPIED
+    from antiphon.torch.elements import COPIED
     from antiphon.torch.recovery import Kept
 
     carrier, plans = Carrier(), Plans()
@@ -331,9 +331,9 @@ def test_what_was_planned_before_a_failure_is_planned_again_on_what_is_left(monk
     found = group.open_group(dist.HashStore(), 0, 2, timedelta(seconds=5), name="0", ranks=[])
     before, control = plans.plan("all-to-all", 16), found.planned.control()
     plans.fabric = wired(3, [(0, 1), (1, 2)])
-    asked: list[Any] = []
-    kept = Kept(found.planned, before, 1, [], COPIED, lambda plan: asked.append(plan) or [])
-    assert asked == [kept.plan]
+    memory = np.zeros(16, dtype=np.uint8)
+    kept = Kept(found.planned, before, 1, [], COPIED, lambda plan: [(0, memory)] if plan is not before else [])
+    assert kept.memory == carrier.begun[0].memory == [(0, memory)]
     assert kept.plan.fabric is found.planned.control().fabric is plans.fabric is not control.fabric
     kept.fail("it is a test")
     found.shutdown()
