@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-WAIT_S, PATIENCE_S = 30.0, 5.0
+PATIENCE_S = 5.0
 LISTENS = "0A"
 HANG_UP = struct.pack("ii", 1, 0)
 
@@ -97,13 +97,13 @@ def main(count: int, seed: int, wide: list[str], addresses: list[str]) -> None:
     with suppress(OSError):  # they listen for some milliseconds only, while their processes keep the cores busy
         os.setpriority(os.PRIO_PROCESS, 0, -20)
     print("ready", flush=True)
-    until = time.monotonic() + WAIT_S
     there: list[tuple[str, int]] = []
     seen: set[tuple[str, int]] = set()
-    while not there and time.monotonic() < until:
+    while not there and not select.select([sys.stdin], [], [], 0.002)[0]:
         now = listeners(wide + addresses)
         there, seen = sorted(each for each in now if each[0] in addresses), seen | now
-        time.sleep(0.002)
+    with suppress(OSError):  # else it would keep ranks from running until others take them for dead
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
     found: list[dict[str, object]] = []
     visits = []
     for kind in range(count if there else 0):
@@ -111,7 +111,7 @@ def main(count: int, seed: int, wide: list[str], addresses: list[str]) -> None:
         visits.append(threading.Thread(target=lambda kind=kind, to=to: found.append(visit(kind, to, chance))))
         visits[-1].start()
         time.sleep(chance.uniform(0, 0.02))
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
+    while not select.select([sys.stdin], [], [], 0.3)[0]:
         seen |= listeners(wide)
     for each in visits:
         each.join()

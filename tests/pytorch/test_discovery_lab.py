@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +14,29 @@ from pytorch import wiring
 from pytorch.lab import Addresses, Lab
 
 RANK = """
-import json, sys, time
+import json, time
 from dataclasses import asdict
-from datetime import timedelta
 import torch.distributed as dist
-from antiphon.errors import AntiphonError
 from antiphon.torch.discovery import Settings, connect
-rank, size = int(sys.argv[2]), int(sys.argv[3])
-store = dist.TCPStore(sys.argv[1], 29500, size, rank == 0, timedelta(seconds=30))
-try:
-    found = connect(store, rank, size, timeout_s=30, settings=Settings.from_environment())
-    links = {name: found.fabric.links[name].tolist() for name in ("from", "to", "rate_gb_per_s")}
-    print(json.dumps({"links": links, "findings": [asdict(each) for each in found.findings]}))
-except AntiphonError as error:
-    print(json.dumps({"error": error.message}))
+store, rank, size = next(dist.rendezvous("env://"))
+found = connect(store, rank, size, timeout_s=30, settings=Settings.from_environment())
+links = {name: found.fabric.links[name].tolist() for name in ("from", "to", "rate_gb_per_s")}
+print(json.dumps({"links": links, "findings": [asdict(each) for each in found.findings]}))
 store.add("done", 1)
 while rank == 0 and store.add("done", 0) < size:
     time.sleep(0.01)
 """
-LIMIT_S = 60
 pytestmark = pytest.mark.usefixtures("cables")
 
 
-def discover(lab: Lab, folder: Path, ranks: list[int], **variables: str) -> list[dict[str, Any]]:
+def discover(lab: Lab, folder: Path, ranks: list[int]) -> list[dict[str, Any]]:
     """What each rank finds; `ranks` are their hosts."""
-    environment = {**os.environ, "MASTER_ADDR": lab.management(ranks[0]), "ANTIPHON_SAVE": str(folder / "fabric.json")}
-    jobs = [
-        subprocess.Popen(
-            [*lab.at(host), sys.executable, "-c", RANK, lab.management(ranks[0]), str(rank), str(len(ranks))],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**environment, **variables},
-        )
-        for rank, host in enumerate(ranks)
-    ]
-    try:
-        return [json.loads(job.communicate(timeout=LIMIT_S)[0]) for job in jobs]
-    finally:
-        for job in jobs:
-            job.kill()
-            job.communicate()
+    script = folder / "rank.py"
+    script.write_text(RANK, "utf-8")
+    job = lab.start(
+        [str(script)], folder, hosts=ranks, environment={"ANTIPHON_SAVE": str(folder / "fabric.json")}, limit_s=60
+    )
+    return [each.document for each in job.wait()]
 
 
 SLOW = [pytest.param(addresses, marks=pytest.mark.slow) for addresses in ("subnets", "ipv6")]

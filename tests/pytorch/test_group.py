@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytorch.planning import ring, wired
 
 from antiphon.errors import AntiphonError
 
@@ -106,7 +107,7 @@ class Plans:
     relayed: tuple[tuple[int, int], ...] = ()
 
     def plan(self, collective: str, size: int, root: int = 0) -> Plan:
-        return Plan(collective, size, root, relayed=self.relayed)
+        return Plan(collective, size, root, self.fabric, self.relayed)
 
     again = plan
 
@@ -318,6 +319,25 @@ def test_all_parts_of_a_call_are_counted_when_it_is_made(made: Made) -> None:
     made.carrier.at_once = True
     made.group.barrier().wait()
     assert sorted(each.given[1] for each in made.carrier.begun) == [1, 2, 3, 4, 5]
+
+
+def test_what_was_planned_before_a_failure_is_planned_again_on_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    from antiphon.torch import group, world
+    from antiphon.torch.elements import COPIED
+    from antiphon.torch.recovery import Kept
+
+    carrier, plans = Carrier(), Plans()
+    plans.fabric = ring(3)
+    monkeypatch.setattr(world, "joined", lambda *_: (carrier, plans, True))
+    found = group.open_group(dist.HashStore(), 0, 2, timedelta(seconds=5), name="0", ranks=[])
+    before, control = plans.plan("all-to-all", 16), found.planned.control()
+    plans.fabric = wired(3, [(0, 1), (1, 2)])
+    memory = np.zeros(16, dtype=np.uint8)
+    kept = Kept(found.planned, before, 1, [], COPIED, lambda plan: [(0, memory)] if plan is not before else [])
+    assert kept.memory == carrier.begun[0].memory == [(0, memory)]
+    assert kept.plan.fabric is found.planned.control().fabric is plans.fabric is not control.fabric
+    kept.fail("it is a test")
+    found.shutdown()
 
 
 def test_a_batch_is_one_work(made: Made) -> None:

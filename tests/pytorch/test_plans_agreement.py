@@ -132,6 +132,13 @@ def test_the_better_plan_is_taken_at_an_agreement_and_from_then_on() -> None:
         assert adopted.plan.schedule == best.schedule
 
 
+def test_a_plan_for_what_is_left_is_the_same_at_all_ranks_whatever_they_have_adopted() -> None:
+    with ranks_of(FABRICS["pair"], SlowStore()) as groups:
+        groups[0]._entries[("all-reduce", 1 << 20, 0)] = entry = group._Entry()
+        entry.plan = object()
+        assert groups[0].again("all-reduce", 1 << 20).hash == groups[1].again("all-reduce", 1 << 20).hash
+
+
 def test_near_sizes_take_the_algorithm_without_the_store() -> None:
     fabric = FABRICS["pair"]
     store = SlowStore()
