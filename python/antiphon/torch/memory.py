@@ -14,8 +14,8 @@ from antiphon.torch.staging import Arrival, Stage
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Pieces: TypeAlias = list[tuple[int, Bytes]]
-"""A rank's memory: first byte and bytes of each piece, sorted. Of two with the same first byte the second begins
-as the other, which is only read."""
+"""A rank's memory: the first byte of each piece and its bytes, sorted. Where two have the same first byte, the second
+begins as the first, which is only read."""
 
 SHARD_STEP_BYTES = 4
 """Shards of a collective start at multiples of this (`antiphon.shard`)."""
