@@ -18,7 +18,7 @@ BENCH = ["-m", "antiphon.torch.bench", "--backend", "gloo"]
 
 @pytest.mark.covers_processes
 def test_every_collective_is_right_and_timed(tmp_path: Path) -> None:
-    from antiphon.torch.measuring import COLLECTIVES
+    from antiphon.execution.timed import COLLECTIVES
     from antiphon.view.documents.job import runs_document
 
     given = ["--collective", ",".join(COLLECTIVES), "--bytes", "3072,12288", "--iterations", "3", "--warmup", "1"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -14,6 +13,7 @@ from antiphon.cli.declared import command
 from antiphon.cli.output import note, tell, writing
 from antiphon.collective.tuning import size_range
 from antiphon.errors import AntiphonError
+from antiphon.execution.timed import check_options, rank_of_job, silence, speak
 from antiphon.view.documents.job import wiring_document
 from antiphon.view.terminal.console import progress_bar
 
@@ -43,7 +43,8 @@ def discover(
         antiphon discover --hosts user@a,user@b --collective all-reduce --bytes 8KiB..64MiB --json
 
     Args:
-        hosts: names of hosts, with commas, as ssh takes them. The first is where they meet; all must reach it.
+        hosts: names of hosts, with commas, as ssh takes them. They meet at the first one, whose name or address all of
+            them must know (or at MASTER_ADDR, if it is set).
         collective: What is measured, with commas: all-reduce, all-gather, reduce-scatter, all-to-all, broadcast or
             reduce.
         bytes: Full buffer sizes, such as 8KiB..64MiB (in powers of two) or 1MiB,16MiB.
@@ -52,19 +53,21 @@ def discover(
         port: Where they meet, on the first host, with --hosts.
         ssh: the command that runs another at a host, with --hosts; None: ssh, which must not ask.
     """
-    sizes = size_range(bytes)
+    if hosts is None:
+        silence()
+    collectives, sizes = collective.split(","), size_range(bytes)
+    check_options(collectives, "float32", iterations, 0)
     if not 1 <= port <= 65_535:
         raise AntiphonError(f"port is {port}; give 1 to 65,535", "bad-size")
-    with writing(report, ".html") as write, progress_bar() as progress:
+    writes = hosts is not None or os.environ.get("RANK", "0") == "0"
+    with writing(report if writes else None, ".html") as write, progress_bar() as progress:
         if hosts is not None:
             names = _names(hosts)
             given = [f"--collective={collective}", f"--bytes={bytes}", f"--iterations={iterations}", "--json"]
             found: dict[str, Any] | None = _over_ssh(names, given, python or sys.executable, port, ssh, progress)
-        elif {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= set(os.environ):
-            found = _as_rank(collective.split(","), sizes, iterations, progress)
         else:
-            message = "give --hosts a,b,c, or start it on every host with torchrun ... -m antiphon discover"
-            raise AntiphonError(message, "bad-spec")
+            rank_of_job("give --hosts a,b,c, or start it on every host with torchrun ... -m antiphon discover")
+            found = _as_rank(collectives, sizes, iterations, progress)
         if found is None:
             return
         write(partial(_page, found))
@@ -93,11 +96,21 @@ def _over_ssh(
     from antiphon.execution.ssh import SSH, run_on
 
     waiting = partial(progress, f"examining {len(names)} hosts", 0)
-    text = run_on(names, ["antiphon", "discover", *given], python=python, port=port, ssh=ssh or SSH, waiting=waiting)
+    text = run_on(
+        names,
+        ["antiphon", "discover", *given],
+        python=python,
+        port=port,
+        ssh=SSH if ssh is None else ssh,
+        waiting=waiting,
+    )
     try:
         found: dict[str, Any] = json.loads(text[text.index("{") :])
     except ValueError:
         raise AntiphonError(f"host {names[0]} printed no JSON: {text.strip()[-200:]!r}", "stalled") from None
+    if len(found["hosts"]) < len(names):
+        what = f"only {len(found['hosts'])} hosts: some of these names are of the same one"
+        found["odd"].append({"link": ", ".join(names), "what": what})
     return {key: value for key, value in found.items() if key not in ("schema", "version")}
 
 
@@ -105,13 +118,9 @@ def _as_rank(
     collectives: Sequence[str], sizes: Sequence[int], iterations: int, progress: Callable[[str, float], None]
 ) -> dict[str, Any] | None:
     """What rank 0 found; nothing at the others."""
-    if os.environ["RANK"] != "0":
-        sys.stderr = io.StringIO()  # what is wrong with the options, rank 0 says
     from antiphon.torch.discover import discover as discovered
-    from antiphon.torch.measuring import check_options
 
-    check_options(collectives, "float32", iterations, 0)
-    sys.stderr = sys.__stderr__
+    speak()
     rank, found = discovered(collectives, sizes, iterations, progress)
     return found if rank == 0 else None
 

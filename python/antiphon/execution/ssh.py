@@ -17,7 +17,7 @@ SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 POLL_S = 0.05
 SETTLE_S = 10.0
 """After one node has ended the others end by themselves, and then by a signal."""
-LONGEST_LINE = 400
+LONGEST_LINE, SHOWN = 400, 4
 
 
 def run_on(
@@ -46,6 +46,12 @@ def run_on(
         AntiphonError: ``stalled`` with the host and its last words where a host fails; ``missing-extra`` without ssh.
     """
     master = os.environ.get("MASTER_ADDR") or hosts[0].rpartition("@")[2]
+    try:
+        start = shlex.split(ssh)
+    except ValueError as error:
+        raise AntiphonError(f"--ssh '{ssh:.80}': {error}", "bad-spec") from None
+    if not start or not python:
+        raise AntiphonError("--ssh and --python: give a command, or leave them out", "bad-spec")
     nodes: list[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]] = []
     files = ExitStack()
     try:
@@ -53,7 +59,7 @@ def run_on(
             job = [python, "-m", "torch.distributed.run", f"--nnodes={len(hosts)}", f"--node-rank={number}"]
             job += ["--nproc-per-node=1", f"--master-addr={master}", f"--master-port={port}", "-m", *arguments]
             out, said = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
-            command = [*shlex.split(ssh), host, remote(job)]
+            command = [*start, host, remote(job)]
             nodes.append((subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=said), out, said))
         ended_at = None
         while any(node.poll() is None for node, _, _ in nodes):
@@ -66,16 +72,19 @@ def run_on(
             time.sleep(POLL_S)
         failed = [number for number, (node, _, _) in enumerate(nodes) if node.poll() not in (0, None)]
         if failed:
-            # The first host's words say most; of another, ssh's or the interpreter's own.
+            # A command's own words say most; else those of ssh or the interpreter.
             last = [(hosts[number], _last_words(nodes[number][2])) for number in failed]
-            host, words = next((each for each in last if each[1].startswith("error: ")), last[-1])
-            raise AntiphonError(f"host {host}: {words.removeprefix('error: ')}", "stalled")
+            own = [each for each in last if each[1].startswith("error: ")][:1]
+            reasons = "; ".join(
+                f"host {host}: {words.removeprefix('error: ')}" for host, words in (own or last)[:SHOWN]
+            )
+            lacks = any(sign in reasons for sign in ("No module named", "No such file"))
+            more = f"; every host needs antiphon[torch] at {python}, or --python names another" if lacks else ""
+            raise AntiphonError(reasons + more, "stalled")
         nodes[0][1].seek(0)
         return nodes[0][1].read().decode("utf-8", "replace")
     except FileNotFoundError as error:
-        raise AntiphonError(
-            f"'{error.filename}' is not installed; start the job with torchrun", "missing-extra"
-        ) from None
+        raise AntiphonError(f"--ssh: no such command '{error.filename}'", "missing-extra") from None
     finally:
         for node, _, _ in nodes:
             node.terminate()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 from functools import partial
 from typing import Any
@@ -13,7 +11,8 @@ from antiphon.cli.group import main
 from antiphon.cli.output import tell
 from antiphon.collective.tuning import size_range
 from antiphon.errors import AntiphonError
-from antiphon.torch.measuring import check, check_options, joined, measured
+from antiphon.execution.timed import check_options, rank_of_job, silence, speak
+from antiphon.torch.measuring import check, joined, measured
 from antiphon.view.documents.job import runs_document
 
 
@@ -45,12 +44,10 @@ def bench(
     collectives = collective.split(",")
     check_options(collectives, element, iterations, warmup)
     sizes = size_range(bytes)
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= set(os.environ):
-        example = "torchrun --nproc-per-node 2 -m antiphon.torch.bench"
-        raise AntiphonError(f"no job: start it on every host with torchrun, such as {example}", "bad-spec")
-    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    example = "torchrun --nproc-per-node 2 -m antiphon.torch.bench"
+    rank, ranks = rank_of_job(f"no job: start it on every host with torchrun, such as {example}")
     check(collectives, sizes, backend, element, ranks)
-    sys.stderr = sys.__stderr__  # what goes wrong from here on may do so at any rank
+    speak()
     given: Any = {"backend": backend, "element": element, "iterations": iterations, "warmup": warmup}
     try:
         rows = measured(*joined(), collectives, sizes, **given)
@@ -64,6 +61,5 @@ def bench(
 
 
 if __name__ == "__main__":
-    if os.environ.get("RANK", "0") != "0":
-        sys.stderr = io.StringIO()  # what is wrong with the options, rank 0 says
+    silence()
     main(["antiphon.torch.bench", *sys.argv[1:]], prog_name="torchrun ... -m")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from antiphon.errors import AntiphonError
 from antiphon.torch.discovery import Examined, Settings, examine
 from antiphon.torch.discovery.findings import Finding
 from antiphon.torch.discovery.odd import odd
@@ -47,13 +48,16 @@ def discover(
     )
     whole = 4 * ranks
     kept = sorted({max(whole, size - size % whole) for size in sizes})
-    runs = []
+    runs, unmeasured = [], None
     if len(examined.parts) == 1 and ranks > 1:
         given: Any = {"iterations": iterations, "warmup": WARMUP, "progress": progress}
-        runs = measured(store, rank, ranks, collectives, kept, **given)
+        try:
+            runs = measured(store, rank, ranks, collectives, kept, **given)
+        except AntiphonError as error:
+            unmeasured = error.message
     else:
         leave(store, rank, ranks)
-    return rank, document(examined, iterations) | {"runs": runs}
+    return rank, document(examined, iterations) | {"runs": runs, "unmeasured": unmeasured}
 
 
 def document(examined: Examined, iterations: int) -> dict[str, Any]:

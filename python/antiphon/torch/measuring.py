@@ -16,8 +16,6 @@ from typing import Any
 from antiphon._core import bus_factor, format_bytes
 from antiphon.errors import AntiphonError
 
-COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce")
-ELEMENTS = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
 BACK_TO_BACK_BYTES, MOST_BACK_TO_BACK = 1 << 20, 64
 """A run of less is several calls, each with data of its own, so that how calls begin counts little."""
 STEPS = 5
@@ -38,21 +36,6 @@ class Case:
     reset: Callable[[], None]
     call: Callable[[], object]
     wrong: Callable[[], int]
-
-
-def check_options(collectives: Sequence[str], element: str, iterations: int, warmup: int) -> None:
-    """Refuses options that mean nothing.
-
-    Raises:
-        AntiphonError: ``unknown-name``, ``bad-size``.
-    """
-    named = [("collective", each, COLLECTIVES) for each in collectives] + [("element", element, ELEMENTS)]
-    for name, value, known in named:
-        if value not in known:
-            raise AntiphonError(f"{name} is '{value:.40}'; known: {', '.join(known)}", "unknown-name")
-    for name, count, least in (("iterations", iterations, 1), ("warmup", warmup, 0)):
-        if not least <= count <= 100_000:
-            raise AntiphonError(f"{name} is {count}; give {least} to 100,000", "bad-size")
 
 
 def check(collectives: Sequence[str], sizes: Sequence[int], backend: str, element: str, ranks: int) -> None:
@@ -124,13 +107,16 @@ def measured(
         iterations: timed runs.
         warmup: runs before them, which are only checked.
         progress: is told what is done, as a share of all.
+
+    Raises:
+        AntiphonError: ``stalled`` where the process group fails.
     """
     import torch
     import torch.distributed as dist
 
-    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=TIMEOUT_S))
     store = dist.PrefixStore("antiphon-bench", store)
     try:
+        dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=TIMEOUT_S))
         rows: list[dict[str, Any]] = []
         cases_of = list(product(collectives, sizes))
         for done, (collective, size) in enumerate(cases_of):
@@ -169,8 +155,11 @@ def measured(
                 }
             )
         leave(store, rank, ranks)
+    except dist.DistBackendError as error:
+        raise AntiphonError(str(error), "stalled") from None
     finally:
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
     return rows
 
 

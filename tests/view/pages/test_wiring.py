@@ -40,7 +40,7 @@ def found(odd: bool = True) -> dict[str, object]:
     run |= {"bus_bandwidth_gb_per_s": 0.1, "bound_us": 40.0}
     what = [{"link": "b p3 - c <p3>", "what": "loses 5.0% of the packets"}] if odd else []
     hosts = [{"name": name, "ranks": [rank], "ports": []} for rank, name in enumerate("abc")]
-    return {"hosts": hosts, "links": links, "odd": what, "runs": [run], "iterations": 3}
+    return {"hosts": hosts, "links": links, "odd": what, "runs": [run], "unmeasured": None, "iterations": 3}
 
 
 def test_the_page_draws_each_cable_and_what_is_odd() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from antiphon._core import format_bytes
 from antiphon.view.document import Document, Heading, Note, Verbatim, dim, document, table_of
-from antiphon.view.text import format_bit_rate
+from antiphon.view.text import format_bit_rate, format_time
 
 
 def runs_document(head: dict[str, Any], rows: list[dict[str, Any]]) -> Document:
@@ -24,11 +24,11 @@ def runs_document(head: dict[str, Any], rows: list[dict[str, Any]]) -> Document:
         count=lambda row: f"{row['elements']:,}",
         time_ns=lambda row: row["time_us"] * 1e3,
         algbw_gb_per_s=lambda row: row["bytes"] / row["time_us"] / 1e3,
-        bound=lambda row: f"{row['bound_us']:,.0f} us" if row["bound_us"] else "",
+        bound=lambda row: format_time(row["bound_us"] * 1e3) if row["bound_us"] else "",
         share=lambda row: f"{row['bound_us'] / row['time_us']:.0%}" if row["bound_us"] else "",
         name=lambda row: row["algorithm"] or "",
     )
-    line = f"Median of {head['iterations']:,} runs, from the first rank's call to the last rank's return"
+    line = f"Median of {_count(head['iterations'], 'run')}, from the first rank's call to the last rank's return"
     return document(table, dim(f"{line}; every element was compared with the definition"))
 
 
@@ -44,8 +44,9 @@ def wiring_document(found: dict[str, Any]) -> Document:
     ]
     table = table_of(
         cables,
-        "Cable {from} {from_port} - {to} {to_port} | There: {there} | Back: {back} | Latency: {latency} | {odd}",
-        f"{len(found['hosts'])} hosts, {len(cables)} cables",
+        "Cable {from} {from_port} - {to} {to_port} "
+        "| Left to right: {there} | Right to left: {back} | Latency: {latency} | {odd}",
+        f"{_count(len(found['hosts']), 'host')}, {_count(len(cables), 'cable')}",
         lambda cable: "bold red" if cable["is_odd"] else "",
         there=lambda cable: format_bit_rate(cable["rate_gb_per_s"] * 8e9),
         back=lambda cable: format_bit_rate(cable["back_gb_per_s"] * 8e9),
@@ -58,11 +59,16 @@ def wiring_document(found: dict[str, Any]) -> Document:
     runs = runs_document(head | {"iterations": found["iterations"]}, found["runs"]).parts if found["runs"] else ()
     return document(
         drawing and Verbatim(drawing),
-        table,
-        Heading("Odd") if odd else "Nothing is odd.",
+        table if cables else None,
+        Heading("Odd") if odd else "Nothing is odd." if cables else "No cable was found.",
         odd,
+        found["unmeasured"] and Note(f"Collectives were not measured: {found['unmeasured']}", wrap=True),
         runs,
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def trails(cables: Sequence[tuple[str, str]]) -> list[str]:

@@ -17,8 +17,8 @@ from antiphon.view.text import format_bit_rate
 WIDTH, HEIGHT, MARGIN = 900.0, 560.0, 70.0
 NUDGE, PASSES = 0.01, 200
 """By so much hosts that would lie on each other differ at first; then distances are made right so often."""
-BEND = 26.0
-"""Between cables that join the same hosts."""
+BEND, ALONG = 26.0, 0.1
+"""Between cables that join the same hosts, across in pixels and along as a part of their length."""
 
 
 def render(found: dict[str, Any]) -> str:
@@ -35,12 +35,25 @@ def render(found: dict[str, Any]) -> str:
     for there, back in pairs:
         ends = frozenset((there["from"], there["to"]))
         start, end = places[min(ends)], places[max(ends)]
-        middle = _bent(start, end, BEND * (2 * seen[ends] - several[ends] + 1))
+        aside = 2 * seen[ends] - several[ends] + 1
+        middle = _bent(start, end, BEND * aside)
+        # Labels of parallel cables stand one after the other.
+        label = tuple(at + ALONG * aside * (far - near) for at, near, far in zip(middle, start, end, strict=True))
         seen[ends] += 1
         rates = [format_bit_rate(each["rate_gb_per_s"] * 8e9) for each in (there, back)]
         text = rates[0] if rates[0] == rates[1] else " / ".join(rates)
         what = odd.get(there["cable"], "")
-        cables.append({"start": start, "end": end, "middle": middle, "text": text, "name": there["cable"], "odd": what})
+        cables.append(
+            {
+                "start": start,
+                "end": end,
+                "middle": middle,
+                "label": label,
+                "text": text,
+                "name": there["cable"],
+                "odd": what,
+            }
+        )
     rest = Document(wiring_document(found).parts[bool(pairs) :])
     template = page_template("wiring.html")
     return template.render(
