@@ -41,7 +41,7 @@ def test_every_collective_is_right_and_timed(tmp_path: Path) -> None:
     planned = [{**found["runs"][0], "time_us": 100.0, "bound_us": 95.0, "algorithm": "ring", "wrong": 2}]
     (table, _) = runs_document(found, planned).parts
     assert isinstance(table, Table)
-    assert list(table.rows[0][-4:]) == ["2", "95 us", "95%", "ring"]
+    assert list(table.rows[0][-4:]) == ["2", "95.0 µs", "95%", "ring"]
     assert table.styles == ["bold red"]
 
 
