@@ -52,6 +52,12 @@ def enter(place: Place) -> None:
     end_with_parent()
 
 
+def _renew_threads() -> None:
+    import torch
+
+    torch.set_num_threads(torch.get_num_threads())
+
+
 def run(script: Sequence[str], output: str, environment: Mapping[str, str], place: Place | None) -> NoReturn:
     """Runs a script of Python, or ``-m`` and a module, with its arguments, as a rank that prints into a file."""
     end_with_parent()
@@ -69,6 +75,9 @@ def run(script: Sequence[str], output: str, environment: Mapping[str, str], plac
             from coverage import process_startup
 
             coverage = process_startup(force=True)
+        # Threads that a fork has lost are made anew by whoever needs them first; two at once fail in PyTorch 2.15.
+        _renew_threads()
+        os.register_at_fork(after_in_child=_renew_threads)
         sys.argv = [*script[script[0] == "-m" :]]
         if script[0] == "-m":
             runpy.run_module(script[1], run_name="__main__", alter_sys=True)
