@@ -15,8 +15,8 @@ from antiphon.errors import AntiphonError
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 POLL_S = 0.05
-SETTLE_S = 10.0
-"""After one node has ended the others end by themselves, and then by a signal."""
+SETTLE_S, FAILED_S = 10.0, 2.0
+"""After one node has ended, or failed, the others end by themselves within this time, or else by a signal."""
 LONGEST_LINE, SHOWN = 400, 4
 
 
@@ -66,7 +66,7 @@ def run_on(
             statuses = [node.poll() for node, _, _ in nodes]
             if ended_at is None and any(status is not None for status in statuses):
                 ended_at = time.monotonic()
-            if ended_at is not None and time.monotonic() > ended_at + SETTLE_S:
+            if ended_at is not None and time.monotonic() > ended_at + (FAILED_S if any(statuses) else SETTLE_S):
                 break
             waiting()
             time.sleep(POLL_S)
