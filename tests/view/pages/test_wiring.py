@@ -57,7 +57,7 @@ def test_the_page_draws_each_cable_and_what_is_odd() -> None:
 def test_a_terminal_shows_lines_of_hosts_cables_and_runs() -> None:
     text = markdown(wiring_document(found()))
     assert "a =2= b --- c --- a" in text
-    assert "| b p3 - c p3 | 100 Mbit/s | 200 Mbit/s | 21 us | odd |" in text
+    assert "| b p3 - c p3 | 100 Mbit/s | 200 Mbit/s | 21.4 µs | odd |" in text
     assert "80%" in text
 
 

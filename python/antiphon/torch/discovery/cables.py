@@ -12,7 +12,7 @@ from antiphon.torch.discovery.records import Interface
 Kind = Literal["network", "memory", "loopback"]
 LABELS: dict[Kind, str] = {"memory": "shm", "loopback": "lo"}
 """Labels of links that have no interface."""
-MOST_STREAMS = 4
+SEVERAL_STREAMS = 4
 """Connections of a cable at first: one alone does not fill a fast one, as one thread of the kernel copies its bytes."""
 
 
@@ -95,7 +95,7 @@ class Cable:
         """How many connections it is made of until it is measured."""
         if self.kind != "network":
             return 1
-        return asked or MOST_STREAMS
+        return asked or SEVERAL_STREAMS
 
 
 def zoned(end: End, address: str) -> str:

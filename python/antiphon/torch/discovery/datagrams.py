@@ -28,7 +28,8 @@ HEADERS_BYTES = {socket.AF_INET: 28, socket.AF_INET6: 48}
 """Of IP and UDP."""
 WHOLE = {socket.AF_INET: (socket.IPPROTO_IP, 10, 2), socket.AF_INET6: (socket.IPPROTO_IPV6, 23, 2)}
 """Options of Linux by which packets are not cut: IP_MTU_DISCOVER, IPV6_MTU_DISCOVER; always."""
-BUFFER_BYTES = 4 << 20
+BUFFER_BYTES, MOST_BYTES = 4 << 20, (1 << 16) - 1
+"""Of a socket's queue, and of a packet of IP."""
 
 
 @dataclass
@@ -42,6 +43,15 @@ class Arrived:
 
     small: list[float] = field(default_factory=lambda: [0.0, 0.0])
     whole: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether full-sized packets come wherever small ones do. Where none do, a firewall may stop them.
+
+        >>> Arrived([0.0, 0.0], [0.0, 0.0]).is_sound, Arrived([1.0, 1.0], [1.0, 0.0]).is_sound
+        (True, False)
+        """
+        return all(whole or not small for small, whole in zip(self.small, self.whole, strict=True))
 
 
 def arrived(meeting: Meeting, cables: Sequence[Cable]) -> dict[int, Arrived]:
@@ -87,7 +97,7 @@ class _Port:
     def __init__(self, own: End, other: End) -> None:
         self._own, self._other = own, other
         self._family = socket.AF_INET6 if ":" in own.address else socket.AF_INET
-        mtu_bytes = min(end.interface.mtu_bytes for end in (own, other) if end.interface)
+        mtu_bytes = min(MOST_BYTES, *(end.interface.mtu_bytes for end in (own, other) if end.interface))
         self._whole = bytes(mtu_bytes - HEADERS_BYTES[self._family] - HEAD.size)
         self._came: tuple[set[int], set[int]] = (set(), set())
         self._socket = socket.socket(self._family, socket.SOCK_DGRAM)

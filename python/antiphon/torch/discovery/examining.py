@@ -62,7 +62,7 @@ def examine_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
     joined = tried.joined + strays
     came = arrived(meeting, joined)
     # What lets no full-sized packet through would stop the others, too.
-    sound = [cable for cable in joined if cable.kind != "network" or all(came[cable.number].whole)]
+    sound = [cable for cable in joined if cable.kind != "network" or came[cable.number].is_sound]
     measured = probe(tried.joiner, meeting, sound, settings.streams)
     links = numbered(tried.joined)
     found = findings(tried.wanted + strays, tried.failed, links, measured, tried.apart, came, strays)

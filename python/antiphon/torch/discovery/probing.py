@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from antiphon.errors import AntiphonError
-from antiphon.torch.discovery.cables import MOST_STREAMS, Cable
+from antiphon.torch.discovery.cables import SEVERAL_STREAMS, Cable
 from antiphon.torch.discovery.colouring import rounds
 from antiphon.torch.discovery.joining import JoinerLike
 from antiphon.torch.discovery.meeting import Meeting
@@ -93,11 +93,11 @@ def probe(
         found = gathered(cables, meeting.exchange("rates", [trips, at_once, alone]))
         fast = [number for number in network if max(found[number].at_once) >= FAST_BYTES_PER_S and streams is None]
         if fast:
-            several = load("rates of several connections", fast, SEVERAL_S, MOST_STREAMS)
+            several = load("rates of several connections", fast, SEVERAL_S, SEVERAL_STREAMS)
             again = gathered(cables, meeting.exchange("rates again", [[], several, []]))
             for number in fast:
                 if min(again[number].at_once) >= GAIN * min(found[number].at_once):
-                    found[number].at_once, found[number].streams = again[number].at_once, MOST_STREAMS
+                    found[number].at_once, found[number].streams = again[number].at_once, SEVERAL_STREAMS
         meeting.barrier("measured")
     except AntiphonError as error:
         raise named(error, cables) from None

@@ -45,12 +45,12 @@ def wiring_document(found: dict[str, Any]) -> Document:
     table = table_of(
         cables,
         "Cable {from} {from_port} - {to} {to_port} "
-        "| Left to right: {there} | Right to left: {back} | Latency: {latency} | {odd}",
+        "| Left to right: {there} | Right to left: {back} | Latency: {latency_ns} | {odd}",
         f"{_count(len(found['hosts']), 'host')}, {_count(len(cables), 'cable')}",
         lambda cable: "bold red" if cable["is_odd"] else "",
         there=lambda cable: format_bit_rate(cable["rate_gb_per_s"] * 8e9),
         back=lambda cable: format_bit_rate(cable["back_gb_per_s"] * 8e9),
-        latency=lambda cable: f"{cable['latency_us']:,.0f} us",
+        latency_ns=lambda cable: cable["latency_us"] * 1e3,
         odd=lambda cable: "odd" if cable["is_odd"] else "",
     )
     drawing = "\n".join(trails([(cable["from"], cable["to"]) for cable in cables]))
