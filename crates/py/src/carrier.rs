@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use antiphon_run::carrier::{self, Copied, LentMemory, LentPiece, RankPlan, RunKey};
-use antiphon_run::{ElementType, Reduction, memory_bytes};
+use antiphon_run::{ElementType, Part, Reduction, memory_bytes};
 use numpy::{BorrowError, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -68,13 +68,19 @@ pub struct Operation {
     memory: Vec<(usize, Py<PyArray1<u8>>)>,
     /// Of each piece.
     copied: Mutex<Vec<Copied>>,
+    /// Parts that are final, and not yet told.
+    final_parts: Mutex<Vec<u32>>,
     outcome: Mutex<Option<Result<u32, Error>>>,
 }
 
 impl Operation {
     fn new(key: Option<RunKey>, memory: Vec<(usize, Py<PyArray1<u8>>)>, outcome: Option<Result<u32, Error>>) -> Self {
         let copied = Mutex::new(vec![vec![]; memory.len()]);
-        Operation { key, memory, copied, outcome: Mutex::new(outcome) }
+        Operation { key, memory, copied, final_parts: Mutex::default(), outcome: Mutex::new(outcome) }
+    }
+
+    fn news(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.final_parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn outcome(&self) -> MutexGuard<'_, Option<Result<u32, Error>>> {
@@ -85,6 +91,11 @@ impl Operation {
 #[literal_defaults]
 #[pymethods]
 impl Operation {
+    /// Parts of a collective's memory that have become final since this was asked last. All are when it has ended.
+    fn final_parts(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.news())
+    }
+
     getters! {
         /// Whether it has ended.
         done: bool = self.outcome().is_some();
@@ -133,11 +144,12 @@ impl Carrier {
 
     /// Begins a collective of a group of ranks. `memory` are the pieces of the rank's memory that the plan touches: (first byte,
     /// array); an array that is only read may be read-only. Where two have the same first byte, the second begins as the first, which is
-    /// read-only. `sequence` counts the group's collectives.
+    /// read-only. `sequence` counts the group's collectives. `parts` of the rank's memory, ranges (first byte, end) each, are told when they are
+    /// final: `drive` returns, and `Operation.final_parts` has them.
     ///
     /// Raises AntiphonError: `unknown-name`, `not-applicable` for the type or reduction; `bad-spec` if memory is missing;
     /// `bad-size` if it has no whole number of elements; `stalled` if a link or rank has failed.
-    #[pyo3(signature = (plan, group, sequence, memory: "list[tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]]", element, operation))]
+    #[pyo3(signature = (plan, group, sequence, memory: "list[tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]]", element, operation, parts: "Sequence[Sequence[tuple[int, int]]]" = vec![]))]
     fn collective(
         &self,
         plan: &Plan,
@@ -146,6 +158,7 @@ impl Carrier {
         memory: Vec<(usize, Bound<'_, PyArray1<u8>>)>,
         element: Text<'_>,
         operation: Text<'_>,
+        parts: Vec<Part>,
     ) -> PyResult<Operation> {
         let element = ElementType::parse(element.0).map_err(raise)?;
         let reduction = Reduction::parse(operation.0, element).map_err(raise)?;
@@ -166,7 +179,7 @@ impl Carrier {
                 return Err(raise(Error::new(Code::BadSpec, what)));
             }
         }
-        let key = self.get()?.begin(plan.plan.clone(), (group, sequence), element, reduction).map_err(raise)?;
+        let key = self.get()?.begin(plan.plan.clone(), (group, sequence), element, reduction, &parts).map_err(raise)?;
         let memory = memory.into_iter().map(|(start, array)| (start, array.unbind())).collect();
         Ok(Operation::new(Some(key), memory, None))
     }
@@ -190,7 +203,7 @@ impl Carrier {
         Ok(Operation::new(Some(key), vec![(0, data.clone().unbind())], None))
     }
 
-    /// Runs until one of the operations has ended or `wake` is called. Only those that are given make progress.
+    /// Runs until one of the operations has ended or has parts that are final, or `wake` is called. Only those that are given make progress.
     ///
     /// Raises AntiphonError: `time-limit` after `timeout_s`, with what the first one waits for.
     #[pyo3(signature = (operations: "list[Operation]", timeout_s))]
@@ -242,11 +255,17 @@ impl Carrier {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let patience = left.map_or(HEARTBEAT, |left| left.min(HEARTBEAT));
-            let (ended, was_woken) = py.detach(|| carrier.drive(&mut lent, Some(patience)));
-            for (at, outcome) in ended {
+            let driven = py.detach(|| carrier.drive(&mut lent, Some(patience)));
+            for (at, outcome) in driven.ended {
                 *under_way[at].0.outcome() = Some(outcome);
             }
-            if was_woken || under_way.iter().any(|(operation, _)| operation.outcome().is_some()) {
+            for (at, parts) in &driven.final_parts {
+                under_way[*at].0.news().extend(parts);
+            }
+            if driven.is_woken
+                || !driven.final_parts.is_empty()
+                || under_way.iter().any(|(operation, _)| operation.outcome().is_some())
+            {
                 return Ok(());
             }
             py.check_signals()?;

@@ -29,14 +29,23 @@ impl Execution {
         run(py, || provable(schedule).and_then(|()| core::Execution::new(&schedule.0))).map(Execution)
     }
 
-    /// Runs it in place on one array a rank, by so many threads. Arrays of uint16 hold numbers of type bfloat16.
+    /// Runs it in place on one array a rank, by so many threads. Arrays of uint16 hold numbers of type bfloat16. `on_final` is called with
+    /// a rank and the number of a part of its array that has become final, and what it raises ends the run; `parts` are ranges (first byte,
+    /// end) each.
     ///
     /// Raises AntiphonError: `bad-size`, `bad-spec` for wrong arrays.
-    #[pyo3(signature = (arrays: "Sequence[_Array]", threads))]
-    fn run(&self, py: Python<'_>, arrays: &Bound<'_, PyAny>, threads: usize) -> PyResult<()> {
+    #[pyo3(signature = (arrays: "Sequence[_Array]", threads, parts: "Sequence[Sequence[tuple[int, int]]]" = vec![], on_final: "Callable[[int, int], object] | None" = None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        arrays: &Bound<'_, PyAny>,
+        threads: usize,
+        parts: Vec<core::Part>,
+        on_final: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
         macro_rules! of_type {
             ($($array:ty: $number:ty),*) => {
-                $(if let Ok(arrays) = arrays.extract() { return self.run_as::<$array, $number>(py, arrays, threads); })*
+                $(if let Ok(arrays) = arrays.extract() { return self.run_as::<$array, $number>(py, arrays, threads, &parts, on_final); })*
             };
         }
         of_type!(f32: f32, f64: f64, half::f16: half::f16, u16: half::bf16, i32: Wrapping<i32>, i64: Wrapping<i64>);
@@ -53,6 +62,8 @@ impl Execution {
         py: Python<'_>,
         mut arrays: Vec<PyReadwriteArray1<'_, A>>,
         threads: usize,
+        parts: &[core::Part],
+        on_final: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let slices: Result<Vec<&mut [A]>, _> = arrays.iter_mut().map(|array| array.as_slice_mut()).collect();
         let Ok(slices) = slices else {
@@ -60,7 +71,15 @@ impl Execution {
             return Err(raise(Error::new(Code::BadSpec, what)));
         };
         let mut numbers: Vec<&mut [T]> = slices.into_iter().map(bytemuck::cast_slice_mut).collect();
-        run_watched(py, None, |watch| self.0.run_watched(&mut numbers, Threads::Of(threads), watch))
+        let mut raised = None;
+        let mut tell = |rank: u32, part: u32| {
+            raised = on_final.as_ref().and_then(|call| Python::attach(|py| call.call1(py, (rank, part)).err()));
+            raised.is_none()
+        };
+        let outcome = run_watched(py, None, |watch| {
+            self.0.run_watched(&mut numbers, Threads::Of(threads), watch, parts, &mut tell)
+        });
+        raised.map_or(outcome, Err)
     }
 }
 
@@ -139,6 +158,18 @@ impl Executor {
         let streams = self.fresh.streams();
         self.streams =
             streams.map(|(peer, sends)| Stream { peer, sends, under_way: VecDeque::new(), gone: 0 }).collect();
+    }
+
+    /// From the next `restart` on, `final_parts` says which parts of the memory are final: ranges (first byte, end) each.
+    fn watch(&mut self, parts: Vec<core::Part>) -> PyResult<()> {
+        let finality = core::Finality::new(&self.schedule, self.number, self.element.bytes(), &parts);
+        self.fresh.watch(finality.map_err(raise)?);
+        Ok(())
+    }
+
+    /// Watched parts that have become final since this was asked last.
+    fn final_parts(&mut self) -> Vec<u32> {
+        self.rank.final_parts()
     }
 
     /// Starts the sends that may start. Returns (token, peer, first byte, end, None) for each, or (token, peer, 0, 0, bytes)

@@ -13,6 +13,9 @@ use pyo3::types::PyType;
 use std::ops::Add;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Of a table.
+const MOST_CHUNKS: u64 = 1 << 24;
+
 /// Who executes a schedule.
 #[derive(Clone, Copy)]
 enum How {
@@ -105,6 +108,23 @@ impl Schedule {
         let lanes = || self.0.lanes.iter();
         table!(py, lane in lanes(), {
             offset, bytes, chunks, chunk_bytes, stride, source, owner,
+        })
+    }
+
+    /// Table of the chunks of all lanes that are not empty: `lane`, `chunk`, and `first` byte and `end` in a rank's memory, where numbers of
+    /// `itemsize` bytes are whole.
+    ///
+    /// Raises AntiphonError: `bad-size`, `too-large` past 2^24 chunks.
+    #[pyo3(signature = (itemsize = 1))]
+    fn chunk_ranges<'py>(&self, py: Python<'py>, itemsize: i64) -> PyResult<Table<'py>> {
+        let chunks: u64 = self.0.lanes.iter().fold(0, |sum, lane| sum.saturating_add(lane.chunks));
+        if chunks > MOST_CHUNKS || !(1..=16).contains(&itemsize) {
+            let what = format!("{chunks} chunks, numbers of {itemsize} bytes; at most {MOST_CHUNKS}, and 1 to 16");
+            return Err(exception(what, if chunks > MOST_CHUNKS { "too-large" } else { "bad-size" }));
+        }
+        let chunks = || antiphon_run::chunks(&self.0, itemsize as u64);
+        table!(py, chunk in chunks(), {
+            lane: chunk.0 as u64, chunk: chunk.1, first: chunk.2.start as u64, end: chunk.2.end as u64,
         })
     }
 

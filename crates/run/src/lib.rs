@@ -4,6 +4,7 @@
 pub mod carrier;
 mod definition;
 mod element;
+mod finality;
 #[cfg(test)]
 #[path = "../../proof/src/fixtures.rs"]
 mod fixtures;
@@ -15,6 +16,7 @@ pub mod wires;
 
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
 pub use element::{ElementType, Reduction};
+pub use finality::{Finality, Part, chunks};
 pub use numbers::{numbers, wrong};
 pub use rank::{RankMessage, RankProgress};
 pub use shared::{Execution, Threads};

@@ -1,6 +1,7 @@
 //! The progress of one rank of a running schedule, for any carrier of its messages: threads of this process, MPI,
 //! sockets.
 
+use crate::Finality;
 use antiphon_base::watch::checkpoint;
 use antiphon_model::schedule::{Action, Dependency, Event, Instruction, Issue, Program, Schedule, Stream, TransferId};
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ pub struct RankProgress {
     left: u64,
     /// Stream and step of every transfer that comes.
     arrivals: HashMap<TransferId, (u32, u32)>,
+    finality: Option<Finality>,
 }
 
 /// One stream.
@@ -91,7 +93,17 @@ impl RankProgress {
             .filter(|((_, event), _)| *event == Event::Applied)
             .map(|((id, _), at)| (id, at))
             .collect();
-        RankProgress { streams, before_barriers, opened: 0, slots, left, arrivals }
+        RankProgress { streams, before_barriers, opened: 0, slots, left, arrivals, finality: None }
+    }
+
+    /// From now on, [`Self::final_parts`] says which parts of the rank's memory are final.
+    pub fn watch(&mut self, finality: Finality) {
+        self.finality = Some(finality);
+    }
+
+    /// Watched parts that have become final since this was asked last.
+    pub fn final_parts(&mut self) -> Vec<u32> {
+        self.finality.as_mut().map_or(vec![], Finality::take)
     }
 
     /// Of every stream: the other rank, and whether it sends.
@@ -152,6 +164,9 @@ impl RankProgress {
     /// What arrived has been added or stored.
     pub fn applied(&mut self, message: &RankMessage) {
         self.count(message);
+        if let Some(finality) = &mut self.finality {
+            finality.applied(message.transfer, message.chunk);
+        }
         if let Some(barrier) = self.streams[message.stream].steps[message.step as usize].holds {
             self.before_barriers[barrier] -= 1;
         }

@@ -2,7 +2,7 @@
 
 use super::random::SplitMix64;
 use super::rank::{RankMessage, RankProgress};
-use super::{check_data, check_elements, elements, memory_bytes};
+use super::{Finality, Part, check_data, check_elements, elements, memory_bytes};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::{Watch, interruptible};
@@ -11,10 +11,10 @@ use antiphon_proof::check_order;
 use std::collections::HashMap;
 use std::ops::{Add, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most pieces that the buffers of all ranks are cut into.
 const MAX_PIECES: usize = 1 << 24;
@@ -78,18 +78,21 @@ impl Execution {
     /// # Errors
     /// [`Code::BadSize`] as [`super::execute`]; [`Code::TooLarge`] past 1,024 threads.
     pub fn run<T: Copy + Add<Output = T> + Send + Sync>(&self, data: &mut [&mut [T]], threads: Threads) -> Result<()> {
-        self.run_watched(data, threads, Watch::default())
+        self.run_watched(data, threads, Watch::default(), &[], &mut |_, _| true)
     }
 
-    /// [`Execution::run`], which `watch` may end; it is told a share of 0 always.
+    /// [`Execution::run`], which `watch` may end; it is told a share of 0 always. `tell` is called in this thread with a rank and the
+    /// number of one of `parts` of its buffer that has become final, and ends the run by false.
     ///
     /// # Errors
-    /// As [`Execution::run`]; [`Code::Interrupted`], with the data as they then are.
+    /// As [`Execution::run`]; [`Code::Interrupted`], with the data as they then are; [`Code::BadSpec`] as [`Finality::new`].
     pub fn run_watched<T: Copy + Add<Output = T> + Send + Sync>(
         &self,
         data: &mut [&mut [T]],
         threads: Threads,
         watch: Watch,
+        parts: &[Part],
+        tell: &mut dyn FnMut(u32, u32) -> bool,
     ) -> Result<()> {
         check_data(&self.schedule, data)?;
         let (workers, seed) = match threads {
@@ -100,28 +103,37 @@ impl Execution {
             return Err(Error::new(Code::TooLarge, format!("{workers} threads; at most {MAX_THREADS} are run")));
         }
         let mut ranks: Vec<(u32, RankProgress)> = (0..).zip(self.ranks.iter().cloned()).collect();
+        for (id, rank) in ranks.iter_mut().filter(|_| !parts.is_empty()) {
+            rank.watch(Finality::new(&self.schedule, *id, size_of::<T>() as u64, parts)?);
+        }
         let shared = SharedState::new(self, data);
         let share = ranks.len().div_ceil(workers);
         thread::scope(|scope| {
-            let (working, workers) = channel::<()>();
+            let (news, workers) = channel::<(u32, Vec<u32>)>();
             for (number, mine) in (0u64..).zip(ranks.chunks_mut(share)) {
-                let (shared, working) = (&shared, working.clone());
+                let (shared, news) = (&shared, news.clone());
                 let random = seed.map(|seed| SplitMix64(seed ^ number << 32));
-                scope.spawn(move || {
-                    Worker { shared, random }.run(mine);
-                    drop(working);
-                });
+                scope.spawn(move || Worker { shared, random, news }.run(mine));
             }
-            drop(working);
-            let mut outcome = Ok(());
-            while workers.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-                outcome = outcome.and_then(|()| watch.at(0, 1));
+            drop(news);
+            let (mut outcome, mut looked) = (Ok(()), Instant::now());
+            loop {
+                match workers.recv_timeout(HEARTBEAT) {
+                    Err(RecvTimeoutError::Disconnected) => return outcome,
+                    Ok((rank, found)) if outcome.is_ok() && !found.iter().all(|&part| tell(rank, part)) => {
+                        outcome = Err(Error::new(Code::Interrupted, "the run was ended"));
+                    }
+                    _ => {}
+                }
+                if looked.elapsed() >= HEARTBEAT {
+                    looked = Instant::now();
+                    outcome = outcome.and_then(|()| watch.at(0, 1));
+                }
                 if outcome.is_err() {
                     shared.ended.store(true, Ordering::Relaxed);
                     shared.bell.ring();
                 }
             }
-            outcome
         })
     }
 }
@@ -201,6 +213,8 @@ impl<T: Copy + Add<Output = T>> SharedState<'_, T> {
 struct Worker<'a, T> {
     shared: &'a SharedState<'a, T>,
     random: Option<SplitMix64>,
+    /// A rank, and parts of its buffer that are final.
+    news: Sender<(u32, Vec<u32>)>,
 }
 
 impl<T: Copy + Add<Output = T>> Worker<'_, T> {
@@ -212,6 +226,10 @@ impl<T: Copy + Add<Output = T>> Worker<'_, T> {
             let mut has_changed = false;
             for state in &mut states {
                 has_changed |= self.advance(state);
+                let found = state.rank.final_parts();
+                if !found.is_empty() {
+                    _ = self.news.send((state.id, found)); // who is told may have gone
+                }
                 is_done &= state.rank.is_done();
             }
             if has_changed {
@@ -367,7 +385,8 @@ mod tests {
         let mut data: Vec<&mut [u8]> = data.iter_mut().map(|data| &mut data[..]).collect();
         let execution = Execution::new(&ring).unwrap();
         // With pauses it takes over a second.
-        let ended = execution.run_watched(&mut data, Threads::Pausing(1), Watch::new(&|_| false));
+        let ended =
+            execution.run_watched(&mut data, Threads::Pausing(1), Watch::new(&|_| false), &[], &mut |_, _| true);
         assert_eq!(ended.unwrap_err().code, Code::Interrupted);
     }
 

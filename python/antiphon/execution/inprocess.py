@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def execute(
-    schedule: Schedule, arrays: Sequence[np.ndarray[Any, np.dtype[Any]]], *, threads: int | None = None
+    schedule: Schedule,
+    arrays: Sequence[np.ndarray[Any, np.dtype[Any]]],
+    *,
+    threads: int | None = None,
+    on_final: Callable[[int, int, int], object] | None = None,
 ) -> None:
     """Runs a schedule on arrays, one a rank, in place, by threads that copy from one rank's array straight into
     another's.
@@ -40,6 +44,9 @@ def execute(
         arrays: of shape (bytes / itemsize,), all float32, float64, float16, int32, int64, or uint16 for bfloat16;
             contiguous and writable. Sums of integers wrap around.
         threads: default: as many as cores, at most one a rank.
+        on_final: called in this thread with ``rank, first, end`` as soon as the bytes ``first`` to ``end`` of a rank's
+            array, a chunk, are not written any more; they may be read, but not changed before the run is over, for
+            others may still get them. What it raises ends the run.
 
     Raises:
         AntiphonError: ``not-proven``; ``bad-spec`` for other arrays; ``bad-size`` if they have another length, or
@@ -52,7 +59,14 @@ def execute(
     expect("threads", threads, int)
     if not 1 <= threads <= 1024:
         raise AntiphonError(f"threads {shown(threads)}: 1 to 1024", "bad-size")
-    _prepared(schedule).run(list(arrays), threads)
+    if on_final is None:
+        _prepared(schedule).run(list(arrays), threads)
+        return
+    tell, itemsize = on_final, getattr(getattr(arrays[0] if arrays else None, "dtype", None), "itemsize", 1)
+    chunks = schedule.chunk_ranges(itemsize)
+    ranges = list(zip(chunks["first"].tolist(), chunks["end"].tolist(), strict=True))
+    parts = [[each] for each in ranges]
+    _prepared(schedule).run(list(arrays), threads, parts, lambda rank, part: tell(rank, *ranges[part]))
 
 
 # Whoever runs a schedule often does not wait for its proof every time.

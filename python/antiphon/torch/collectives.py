@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from antiphon.execution.layers import Range
 from antiphon.torch.elements import COPIED, Reduction, divide
 from antiphon.torch.memory import SHARD_STEP_BYTES, Bytes, Call, Pieces, copy, joined, over
 from antiphon.torch.recovery import Kept
@@ -38,12 +39,21 @@ class Planned:
             self.plans.agree = self.agree
         self._control: Any = None
 
-    def request(self, plan: Any, memory: Pieces, how: Reduction, of: Callable[[Any], Pieces] | None = None) -> Request:
-        """One collective, counted now and begun by whoever drives; ``of`` gives the memory of another plan."""
+    def request(
+        self,
+        plan: Any,
+        memory: Pieces,
+        how: Reduction,
+        of: Callable[[Any], Pieces] | None = None,
+        parts: Sequence[Sequence[Range]] = (),
+    ) -> Request:
+        """One collective, counted now and begun by whoever drives; ``of`` gives the memory of another plan. ``parts`` of the
+        memory are told when they are final, but only at the end where links that fail are left out."""
         self.calls += 1
         if self.world.recovery is not None:
             return partial(Kept, self, plan, self.calls, memory, how, of)
-        return partial(self.world.carrier.collective, plan, self.number, self.calls, memory, how.element, how.operation)
+        begin = self.world.carrier.collective
+        return partial(begin, plan, self.number, self.calls, memory, how.element, how.operation, parts)
 
     def again(self, plan: Any) -> Any:
         """The plan that does what another one did, on the links that are left."""

@@ -75,6 +75,7 @@ class Work(dist.Work):  # type: ignore[misc]
         steps: what is to be done; set once it is known.
         hint: what the carrier waited for when the time was over.
         waiting: the operations that its next step waits for; used by the thread that drives.
+        told: called with parts of its memory that are final, by whoever drives.
         arrived: makes the current CUDA stream wait for the results, once there are some.
     """
 
@@ -91,6 +92,7 @@ class Work(dist.Work):  # type: ignore[misc]
         self.over = threading.Event()
         self.future: Any = None
         self.outcome: Any = None
+        self.told: Callable[[Sequence[int]], None] | None = None
         self.arrived: Callable[[], None] | None = None
 
     def prepare(self) -> bool:

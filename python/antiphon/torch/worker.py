@@ -82,18 +82,19 @@ class Worker:
         elif alone:
             self._ring()
 
-    def finish(self, work: Work, limit_s: float | None) -> None:
-        """Waits until work is done, and drives meanwhile if nobody else does.
+    def finish(self, work: Work, limit_s: float | None, over: threading.Event | None = None) -> None:
+        """Waits until work is done, or ``over`` is set, which its end sets too; drives meanwhile if nobody else does.
 
         Raises:
             torch.distributed.DistBackendError: after ``limit_s``; the work goes on.
         """
+        over = over or work.over
         until_s = None if limit_s is None else time.monotonic() + limit_s
-        while not work.done and work in self.works and self.lead.acquire(blocking=False):
-            self._turn(work, until_s)
+        while not over.is_set() and work in self.works and self.lead.acquire(blocking=False):
+            self._turn(over, until_s)
             if until_s is not None and time.monotonic() >= until_s:
                 break
-        if not work.over.wait(None if until_s is None else max(0.0, until_s - time.monotonic())):
+        if not over.wait(None if until_s is None else max(0.0, until_s - time.monotonic())):
             raise timed_out(work.name, limit_s or 0.0)
 
     def close(self) -> None:
@@ -142,12 +143,15 @@ class Worker:
             if self.closed:
                 return
 
-    def _turn(self, wanted: Work | None, until_s: float | None) -> None:
-        """Drives until some work has ended, at most until ``until_s``; with the lead, which it gives back."""
+    def _turn(self, over: threading.Event | None, until_s: float | None) -> None:
+        """Drives until some work has ended or ``over`` is set, at most until ``until_s``; with the lead, which it gives
+        back."""
         ended: list[Work] = []
         try:
             while self.works and not self.closed and not ended:
                 ended = [work for work in list(self.works) if self._advance(work)]
+                if over is not None and over.is_set():
+                    break
                 now_s = time.monotonic()
                 if not ended and (until_s is None or now_s < until_s):
                     self._drive(now_s, until_s)
@@ -164,7 +168,7 @@ class Worker:
                 work.end()
             self.lead.release()
         # What is chained to a future may wait for the rest; and a call that has what it wanted drives no more.
-        if self.works and (wanted is None or wanted.done or any(work.future is not None for work in ended)):
+        if self.works and (over is None or over.is_set() or any(work.future is not None for work in ended)):
             self._ring()
         for work in ended:
             work.settle()
@@ -179,6 +183,8 @@ class Worker:
             for each in work.waiting:
                 if isinstance(each, Kept):
                     each.advance()
+                elif work.told is not None and (parts := each.final_parts()):
+                    work.told(parts)
             while all(each.done and each.failure is None for each in work.waiting):
                 work.waiting = [request() for request in work.steps.send(work.waiting)]
         except StopIteration:

@@ -3,7 +3,7 @@
 use super::lent::LentMemory;
 use super::packet::{PacketHeader, PacketKind};
 use super::rank_plan::RankPlan;
-use crate::{ElementType, RankMessage, RankProgress, Reduction, chunk_pieces, describe, pieces};
+use crate::{ElementType, Finality, Part, RankMessage, RankProgress, Reduction, chunk_pieces, describe, pieces};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::NodeId;
 use antiphon_model::schedule::{Action, TransferId};
@@ -75,10 +75,23 @@ pub(super) enum ToSend {
 }
 
 impl CollectiveRun {
-    pub fn new(plan: Arc<RankPlan>, element: ElementType, reduction: Reduction) -> CollectiveRun {
+    /// `parts` of the rank's memory are told when they are final.
+    ///
+    /// # Errors
+    /// As [`Finality::new`].
+    pub fn new(
+        plan: Arc<RankPlan>,
+        element: ElementType,
+        reduction: Reduction,
+        parts: &[Part],
+    ) -> Result<CollectiveRun> {
         let ranks = plan.nodes.len();
-        CollectiveRun {
-            progress: plan.fresh.clone(),
+        let mut progress = plan.fresh.clone();
+        if !parts.is_empty() {
+            progress.watch(Finality::new(&plan.schedule, plan.rank, element.bytes(), parts)?);
+        }
+        Ok(CollectiveRun {
+            progress,
             element,
             reduction,
             streams: vec![SendStream::default(); plan.links.len()],
@@ -90,7 +103,7 @@ impl CollectiveRun {
             all_reached: vec![0; if plan.rank == 0 && plan.barriers > 0 { ranks } else { 0 }],
             told_open: 0,
             plan,
-        }
+        })
     }
 
     /// Whether the rank has sent and applied all, and nobody waits for it to open a barrier.

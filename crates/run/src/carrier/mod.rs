@@ -21,7 +21,7 @@ pub use packet::{MAX_PACKET_BYTES, PACKET_HEADER_BYTES};
 pub use rank_plan::RankPlan;
 
 use crate::wires::Wires;
-use crate::{ElementType, Reduction};
+use crate::{ElementType, Part, Reduction};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::{Fabric, LinkId, NodeId};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -70,6 +70,17 @@ pub enum RunKey {
     Send(u64),
     /// A message that comes.
     Receive(u64),
+}
+
+/// What happened while a caller drove; runs are known by their places in what was lent.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Driven {
+    /// Runs that have ended, with the node that a message came from, or why they failed. All their parts are final.
+    pub ended: Vec<(usize, Result<NodeId>)>,
+    /// Parts that have become final, of runs that go on.
+    pub final_parts: Vec<(usize, Vec<u32>)>,
+    /// Whether it was woken.
+    pub is_woken: bool,
 }
 
 /// A node; see the module.
@@ -127,21 +138,22 @@ impl RankCarrier {
     }
 
     /// Begins a collective with a plan that all ranks of the group have, on numbers of a type. It moves while its memory is lent to
-    /// [`RankCarrier::drive`].
+    /// [`RankCarrier::drive`], which says when `parts` of it are final.
     ///
     /// # Errors
-    /// [`Code::BadSpec`] if one with this group and sequence is under way; [`Code::Stalled`] if a link or node has failed.
+    /// [`Code::BadSpec`] if one with this group and sequence is under way, or parts have bytes in common; [`Code::Stalled`] if a link or node has failed.
     pub fn begin(
         &self,
         plan: Arc<RankPlan>,
         (group, sequence): (u32, u32),
         element: ElementType,
         reduction: Reduction,
+        parts: &[Part],
     ) -> Result<RunKey> {
         let key = RunKey::Collective { group, sequence };
         let mut turn = self.shared.take();
         turn.node.has_failed().map_or(Ok(()), Err)?;
-        turn.node.begin(key, plan, element, reduction)?;
+        turn.node.begin(key, plan, element, reduction, parts)?;
         Ok(key)
     }
 
@@ -167,14 +179,9 @@ impl RankCarrier {
         turn.node.receive(group, source, tag, bytes)
     }
 
-    /// Runs until one of the runs whose memory is lent has ended, [`RankCarrier::wake`] is called, or `patience` is over. Returns
-    /// those that have ended: their places in `lent`, with the node that a message came from, or why they failed; and whether it
-    /// was woken.
-    pub fn drive(
-        &self,
-        lent: &mut [(RunKey, LentMemory<'_>)],
-        patience: Option<Duration>,
-    ) -> (Vec<(usize, Result<NodeId>)>, bool) {
+    /// Runs until one of the runs whose memory is lent has ended or has parts that are final, [`RankCarrier::wake`] is called, or
+    /// `patience` is over.
+    pub fn drive(&self, lent: &mut [(RunKey, LentMemory<'_>)], patience: Option<Duration>) -> Driven {
         let keys: Vec<RunKey> = lent.iter().map(|(key, _)| *key).collect();
         let mut memories: Lent<'_, '_> = lent.iter_mut().map(|(key, memory)| (*key, memory)).collect();
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
@@ -188,8 +195,13 @@ impl RankCarrier {
                 let ended = |(at, key)| Some((at, turn.node.finished.remove(key)?));
                 let ended: Vec<_> = keys.iter().enumerate().filter_map(ended).collect();
                 if !ended.is_empty() {
-                    return (ended, false);
+                    return Driven { ended, ..Driven::default() };
                 }
+            }
+            let news = |(at, &key)| Some((at, turn.node.final_parts(key))).filter(|(_, parts)| !parts.is_empty());
+            let final_parts: Vec<_> = keys.iter().enumerate().filter_map(news).collect();
+            if !final_parts.is_empty() {
+                return Driven { final_parts, ..Driven::default() };
             }
             if self.shared.drivers.load(Ordering::Acquire) > 1 {
                 // Somebody begins or ends something, which takes no time.
@@ -203,7 +215,7 @@ impl RankCarrier {
             }
             let is_woken = self.shared.is_woken.swap(false, Ordering::AcqRel);
             if is_woken || deadline.is_some_and(|deadline| now >= deadline) {
-                return (vec![], is_woken);
+                return Driven { is_woken, ..Driven::default() };
             }
             if now.duration_since(*quiet_since.get_or_insert(now)) < self.shared.spin {
                 thread::yield_now();

@@ -9,7 +9,7 @@ use super::port::{CarrierPort, OwnMessage, PortWire};
 use super::rank_plan::RankPlan;
 use super::{RunKey, Settings};
 use crate::wires::Wires;
-use crate::{ElementType, Reduction};
+use crate::{ElementType, Part, Reduction};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::{Fabric, LinkId, NodeId, Router};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -151,11 +151,12 @@ impl CarrierNode {
         plan: Arc<RankPlan>,
         element: ElementType,
         reduction: Reduction,
+        parts: &[Part],
     ) -> Result<()> {
         if self.collectives.contains_key(&key) {
             return Err(Error::new(Code::BadSpec, "a collective of this group and sequence is under way"));
         }
-        let mut run = CollectiveRun::new(plan, element, reduction);
+        let mut run = CollectiveRun::new(plan, element, reduction, parts)?;
         let asked: Vec<NodeId> = run.waiting_for_ready().collect();
         for (header, data) in self.early.remove(&key).unwrap_or_default() {
             self.early_bytes -= data.len();
@@ -559,6 +560,11 @@ impl CarrierNode {
         }
         self.ports.iter_mut().for_each(|port| port.own.retain(|message| message.key != key));
         self.finished.remove(&key);
+    }
+
+    /// Parts of the memory of a run that have become final since this was asked last.
+    pub fn final_parts(&mut self, key: RunKey) -> Vec<u32> {
+        self.collectives.get_mut(&key).map_or(vec![], |run| run.progress.final_parts())
     }
 
     /// What a run waits for, in words.

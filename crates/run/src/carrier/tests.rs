@@ -69,7 +69,7 @@ fn lend(key: RunKey, memory: &mut [u8]) -> [(RunKey, LentMemory<'_>); 1] {
 
 /// Drives a run to its end.
 fn drive(carrier: &RankCarrier, key: RunKey, memory: &mut [u8]) -> Result<NodeId> {
-    let ended = carrier.drive(&mut lend(key, memory), Some(Duration::from_secs(20))).0.pop();
+    let ended = carrier.drive(&mut lend(key, memory), Some(Duration::from_secs(20))).ended.pop();
     ended.unwrap_or_else(|| panic!("waited for {}", carrier.waits_for(key))).1
 }
 
@@ -105,7 +105,7 @@ fn run(
                             memory[whole(place.start)..whole(place.end)]
                                 .copy_from_slice(&numbers(schedule, element, rank, input));
                         }
-                        let key = carrier.begin(plan.clone(), (9, sequence), element, Reduction::Sum).unwrap();
+                        let key = carrier.begin(plan.clone(), (9, sequence), element, Reduction::Sum, &[]).unwrap();
                         drive(carrier, key, &mut memory).unwrap();
                         errors += wrong(schedule, element, rank, &memory);
                         assert!(
@@ -228,9 +228,9 @@ fn whoever_waits_in_vain_says_for_what() {
     let carriers = carriers(&fabric, 1);
     let schedule = build(&fabric, &System::default(), Collective::new(Kind::AllReduce), 4000, "optimal").unwrap();
     let plan = Arc::new(RankPlan::new(&fabric, prove(&fabric, schedule).unwrap(), 0).unwrap());
-    let key = carriers[0].begin(plan, (0, 0), ElementType::Float32, Reduction::Sum).unwrap();
+    let key = carriers[0].begin(plan, (0, 0), ElementType::Float32, Reduction::Sum, &[]).unwrap();
     let mut memory = vec![0; 4000];
-    assert_eq!(carriers[0].drive(&mut lend(key, &mut memory), Some(Duration::from_millis(30))), (vec![], false));
+    assert_eq!(carriers[0].drive(&mut lend(key, &mut memory), Some(Duration::from_millis(30))), Driven::default());
     assert!(carriers[0].waits_for(key).contains("rank 1 to 0"));
     let carrier = &carriers[0];
     thread::scope(|scope| {
@@ -238,7 +238,7 @@ fn whoever_waits_in_vain_says_for_what() {
             thread::sleep(Duration::from_millis(20));
             carrier.wake();
         });
-        assert_eq!(carrier.drive(&mut lend(key, &mut memory), None), (vec![], true));
+        assert!(carrier.drive(&mut lend(key, &mut memory), None).is_woken);
     });
 }
 

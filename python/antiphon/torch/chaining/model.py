@@ -1,0 +1,238 @@
+"""A model whose gradients are exchanged behind its next forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import MethodType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Variable
+
+from antiphon.torch.chaining.gradients import Gradients, fingerprint
+from antiphon.torch.chaining.order import Recorder, layers_of
+from antiphon.torch.chaining.pending import Pending
+from antiphon.torch.chaining.steps import LayerSteps
+from antiphon.torch.elements import _FLOATS
+
+ALL_TOGETHER = ("LBFGS",)
+"""Optimizers whose step of one parameter depends on all others."""
+WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "OptimizedModule", "DataParallel")
+"""Modules that exchange gradients themselves, or hide the calls of others."""
+
+
+class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when types are checked
+    """See ``antiphon.torch.chain``.
+
+    Attributes:
+        module: the model.
+        algorithm: what exchanges gradients, from the second forward pass on.
+    """
+
+    def __init__(self, model: Any, optimizer: Any, algorithm: str | None, group: Any) -> None:
+        super().__init__()
+        self.module, self.optimizer, self.asked = model, optimizer, algorithm
+        self.group = dist.group.WORLD if group is None else group
+        self.names = {each: name for name, each in model.named_parameters() if each.requires_grad}
+        self._check()
+        self.ranks = self.group.size()
+        self.layers: list[list[Any]] = []
+        self.layer_of: dict[Any, int] = {}
+        self.gradients: list[Gradients] = []
+        self.views: dict[Any, Any] = {}
+        self.synced, self.in_backward = True, False
+        self.arrived: set[Any] = set()
+        # Gradients are under way, or there and not yet used; the layers whose step is still to be done.
+        self.exchanging, self.due = False, set[int]()
+        self.steps = LayerSteps(optimizer)
+        # Schedulers of learning rates look for a method of the optimizer.
+        optimizer.step = MethodType(lambda _, closure=None: self._step(closure), optimizer)
+        for parameter in self.names:
+            parameter.register_hook(self._before_of(parameter))
+            parameter.register_post_accumulate_grad_hook(self._after)
+        model.register_state_dict_pre_hook(lambda *_: self.finish())
+        model._register_load_state_dict_pre_hook(lambda *_: self.finish())
+        optimizer.register_state_dict_pre_hook(lambda *_: self.finish())
+        optimizer.register_load_state_dict_pre_hook(lambda *_: self.finish())
+        with torch.no_grad():
+            for tensor in [*model.parameters(), *model.buffers()]:
+                dist.broadcast(tensor.detach(), dist.get_global_rank(self.group, 0), group=self.group)
+
+    @property
+    def algorithm(self) -> str | None:
+        """What exchanges the largest part of the gradients."""
+        return max(self.gradients, key=lambda each: each.memory.nbytes).algorithm if self.gradients else self.asked
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's forward pass, in which every layer waits for its own gradients of the last step."""
+        if self.layers or not torch.is_grad_enabled():
+            return self.module(*args, **kwargs)
+        with Recorder(self.module, self.names) as recorder:
+            found = self.module(*args, **kwargs)
+        self._lay(recorder.users)
+        return found
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within it, backward passes add to the gradients of this rank and exchange nothing, as that of
+        ``DistributedDataParallel``."""
+        before, self.synced = self.synced, False
+        try:
+            yield
+        finally:
+            self.synced = before
+
+    def finish(self) -> None:
+        """Does what is left of the last step, for whoever looks at parameters between steps. Saving and loading a
+        ``state_dict`` does it."""
+        for layer in sorted(self.due):
+            self._do(layer)
+
+    def _check(self) -> None:
+        """Refuses what cannot be chained, by name."""
+        if not hasattr(self.group, "planned"):
+            raise ValueError("antiphon: chain needs a group of the backend antiphon: init_process_group('antiphon')")
+        for module in [self.module, *self.module.modules()]:
+            kind = type(module).__name__
+            if kind in WRAPPERS:
+                hint = (
+                    "compile its layers, each by layer.compile()"
+                    if kind == "OptimizedModule"
+                    else "give the model in it"
+                )
+                raise ValueError(f"antiphon: chain cannot look into a {kind}; {hint}")
+        if type(self.optimizer).__name__ in ALL_TOGETHER:
+            raise ValueError(f"antiphon: chain: {type(self.optimizer).__name__} needs all gradients at once; use DDP")
+        if not self.names:
+            raise ValueError("antiphon: chain: no parameter of the model needs a gradient")
+        stepped = {each for group in self.optimizer.param_groups for each in group["params"] if each.requires_grad}
+        for parameter, name in self.names.items():
+            if parameter not in stepped:
+                raise ValueError(f"antiphon: chain: the optimizer lacks parameter {name}; give it, or freeze it first")
+            if parameter.dtype not in _FLOATS or parameter.layout != torch.strided:
+                raise ValueError(f"antiphon: chain: parameter {name} is of {parameter.dtype}, {parameter.layout}")
+            if hasattr(parameter, "device_mesh"):
+                raise ValueError(f"antiphon: chain: parameter {name} is sharded (DTensor); use FSDP's own exchange")
+        if len(stepped) > len(self.names):
+            raise ValueError("antiphon: chain: the optimizer has parameters that the model has not; give them another")
+        for name, module in self.module.named_modules():
+            if getattr(module, "sparse", False):
+                raise ValueError(f"antiphon: chain: {name} gives sparse gradients; make it with sparse=False")
+
+    def _lay(self, users: dict[Any, list[Any]]) -> None:
+        """Lays gradients out in the order of a forward pass, the same on all ranks."""
+        layers = layers_of(users)
+        order = [self.names[each] for layer in layers for each in layer]
+        if self.group.planned.plans is not None:
+            mark = fingerprint(order)
+            least = self.group.planned.agree([mark, -mark])
+            if least != [mark, -mark]:
+                raise ValueError("antiphon: chain: ranks use their parameters in different orders; give all one model")
+        self.layers = layers
+        self.layer_of = {each: number for number, layer in enumerate(layers) for each in layer}
+        for dtype in dict.fromkeys(each.dtype for each in self.layer_of):
+            alike = [[each for each in layer if each.dtype == dtype] for layer in layers]
+            self.gradients.append(Gradients(self.group, dtype, alike, self.asked))
+            self.views.update(self.gradients[-1].views)
+        waits: dict[Any, set[int]] = {}
+        for parameter, modules in users.items():
+            for module in modules:
+                waits.setdefault(module, set()).add(self.layer_of[parameter])
+        for module, needed in waits.items():
+            module.register_forward_pre_hook(self._waiting(sorted(needed)), prepend=True)
+
+    def _waiting(self, layers: list[int]) -> Callable[..., None]:
+        def wait(*_: Any) -> None:
+            for layer in layers:
+                if layer in self.due:
+                    self._do(layer)
+
+        return wait
+
+    def _do(self, layer: int) -> None:
+        """The step of a layer, as soon as its gradients are there."""
+        for each in self.gradients:
+            each.wait(layer)
+        own = self.layers[layer]
+        self.due.discard(layer)
+        self.steps.do(((each, self._gradient(each)) for each in own), own[0].device.type)
+
+    def _gradient(self, parameter: Any) -> Any:
+        view = self.views[parameter]
+        return view if parameter.is_cpu else view.to(parameter.device)
+
+    def _step(self, closure: Any = None) -> None:
+        """In place of the optimizer's: every layer's part of it is done when the layer is used next."""
+        if closure is not None:
+            raise ValueError("antiphon: chain: a step with a closure needs all gradients at once; use DDP")
+        if not self.exchanging:
+            self.finish()
+            self.steps.whole()
+            return
+        self.exchanging, self.due = False, set(range(len(self.layers)))
+        self.steps.ask()
+        for parameter in self.layer_of:
+            parameter.grad = None
+
+    def _arrive(self) -> None:
+        """Waits for all sums, which then are ordinary gradients."""
+        for each in self.gradients:
+            each.wait()
+        for parameter in self.layer_of:
+            if isinstance(parameter.grad, Pending):
+                parameter.grad = self._gradient(parameter)
+
+    # What backward passes do.
+
+    def _before_of(self, parameter: Any) -> Callable[[Any], None]:
+        """Before a gradient is added to that of a parameter."""
+
+        def before(_gradient: Any) -> None:
+            if not self.in_backward:
+                self.in_backward = True
+                Variable._execution_engine.queue_callback(self._ended)
+                if self.exchanging:
+                    self._arrive()
+            if self.due and self.layer_of.get(parameter) in self.due:
+                raise RuntimeError(
+                    f"antiphon: chain: parameter {self.names[parameter]} was used before its step: no module that used it "
+                    "in the first forward pass was called; call finish() before such a pass"
+                )
+
+        return before
+
+    def _after(self, parameter: Any) -> None:
+        """A gradient is there: it goes, divided by the ranks, to its place."""
+        if not self.synced or parameter not in self.views:
+            return
+        if not self.arrived:
+            for each in self.gradients:
+                each.wait()  # others may still be sent sums of the last step
+        self.arrived.add(parameter)
+        view = self.views[parameter]
+        if parameter.grad.is_cpu:
+            torch.mul(parameter.grad, 1 / self.ranks, out=view)
+        else:
+            view.copy_(parameter.grad / self.ranks)
+
+    def _ended(self) -> None:
+        """A backward pass has ended."""
+        self.in_backward = False
+        if not self.synced:
+            return
+        missing = [name for parameter, name in self.names.items() if parameter not in self.arrived]
+        self.arrived.clear()
+        if not self.layers:
+            raise RuntimeError("antiphon: chain: call the chained model for the forward pass, not the model in it")
+        if missing:
+            raise RuntimeError(
+                f"antiphon: chain: {len(missing)} parameters got no gradient, first {missing[0]}; freeze what a step does not use"
+            )
+        self.finish()  # of frozen parts
+        self.exchanging = True
+        for each in self.gradients:
+            each.begin()
+        for parameter in self.layer_of:
+            parameter.grad = Pending.of(self._gradient(parameter), self._arrive)

@@ -1,0 +1,55 @@
+"""An optimizer's step, done layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+
+class LayerSteps:
+    """The step of an optimizer, for some parameters at a time, with the learning rates of the moment it was asked for.
+
+    Attributes:
+        whole: the optimizer's own step.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer, self.whole = optimizer, optimizer.step
+        self.settings: list[dict[str, Any]] = []
+
+    def ask(self) -> None:
+        """Keeps the settings of all groups of parameters: a scheduler may change them before all layers are done."""
+        self.settings = [
+            {name: _kept(value) for name, value in group.items() if name != "params"}
+            for group in self.optimizer.param_groups
+        ]
+
+    def do(self, gradients: Iterable[tuple[Any, Any]], device: str) -> None:
+        """Steps parameters, given with their gradients, which they have no longer than that."""
+        some = dict(gradients)
+        groups = self.optimizer.param_groups
+        now = [{name: value for name, value in group.items() if name != "params"} for group in groups]
+        members = [group["params"] for group in groups]
+        try:
+            for group, settings in zip(groups, self.settings, strict=True):
+                group.update(settings)
+                group["params"] = [each for each in group["params"] if each in some]
+            for parameter, gradient in some.items():
+                parameter.grad = gradient
+            self.optimizer.param_groups = [group for group in groups if group["params"]]
+            # A forward pass may run without gradients or in fewer bits, which is not meant for this.
+            with torch.inference_mode(False), torch.autocast(device, enabled=False):
+                self.whole()
+        finally:
+            self.optimizer.param_groups = groups
+            for group, settings, own in zip(groups, now, members, strict=True):
+                group.update(settings)
+                group["params"] = own
+            for parameter in some:
+                parameter.grad = None
+
+
+def _kept(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,263 @@
+"""A rank that trains models chained, unchained and with DDP, all on one schedule: ``chaining.py OUT.json STEPS``.
+
+Rank 0 writes for every case whether the weights of all ways are equal to the bit on all ranks, or why not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grad_norm_
+
+import antiphon.torch
+from antiphon._core import Plan
+from antiphon.torch.plans.building import schedule_of
+from antiphon.torch.plans.chained import in_order
+from antiphon.torch.plans.group import GroupPlans
+
+ALGORITHM = "overlapped-tree"
+"""Adds up every number in the same order, wherever it lies."""
+Optimizer = Callable[[Any], torch.optim.Optimizer]
+Make = Callable[[], nn.Module]
+
+
+class Cnn(nn.Module):  # type: ignore[misc]
+    """Convolutions of growing width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 12, 3, stride=2), nn.ReLU()
+        )
+        self.head = nn.Linear(12 * 9, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(x.unflatten(1, (1, 8, 8))).flatten(1))
+
+
+class Transformer(nn.Module):  # type: ignore[misc]
+    """Attention whose output projection is never called, and a head that shares its weights with the first layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 16, bias=False)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True) for _ in range(2)
+        )
+        self.last = nn.Linear(16, 8, bias=False)
+        self.last.weight = nn.Parameter(torch.zeros(8, 16))
+        self.tied = nn.Linear(8, 16, bias=False)
+        self.tied.weight = self.first.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x.unflatten(1, (8, 8)))
+        for block in self.blocks:
+            x = block(x)
+        return self.tied(self.last(x)).mean(1)[:, :5]
+
+
+class Unchained(nn.Module):  # type: ignore[misc]
+    """One all-reduce of all gradients after the backward pass, before the step."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.module = model
+
+    def exchange(self) -> None:
+        own = [each for each in self.module.parameters() if each.grad is not None]
+        flat = torch.cat([each.grad.flatten() for each in own]) / dist.get_world_size()
+        dist.all_reduce(flat)
+        for each, part in zip(own, flat.split([each.numel() for each in own]), strict=True):
+            each.grad = part.view(each.shape)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.module(x)
+
+    def no_sync(self) -> Any:
+        return nullcontext()
+
+
+WAYS: dict[str, Callable[[nn.Module, torch.optim.Optimizer], nn.Module]] = {
+    "chained": lambda model, optimizer: antiphon.torch.chain(model, optimizer, algorithm=ALGORITHM),
+    "unchained": lambda model, _: Unchained(model),
+    "ddp": lambda model, _: DistributedDataParallel(model),
+}
+
+
+def weights(
+    way: str, make: Make, optimizer_of: Optimizer, steps: int, *, clip: float = 0.0, parts: int = 1, cast: bool = False
+) -> list[torch.Tensor]:
+    """What training ends with: some steps with a falling learning rate, each of ``parts`` backward passes."""
+    torch.manual_seed(3)
+    model = make()
+    optimizer = optimizer_of([each for each in model.parameters() if each.requires_grad])
+    net = WAYS[way](model, optimizer)
+    falling = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
+    data = torch.Generator().manual_seed(dist.get_rank())
+    for _ in range(steps):
+        for part in range(parts):
+            x, y = torch.randn(4, 64, generator=data), torch.randint(5, (4,), generator=data)
+            with nullcontext() if part == parts - 1 else net.no_sync():
+                with torch.autocast("cpu", torch.bfloat16, enabled=cast):
+                    loss = nn.functional.cross_entropy(net(x).float(), y)
+                loss.backward()
+        if isinstance(net, Unchained):
+            net.exchange()
+        if clip:
+            clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        falling.step()
+        optimizer.zero_grad()
+    kept = model.state_dict()  # does what is left of the last step
+    return [kept[name].clone() for name, _ in model.named_parameters()]
+
+
+def frozen() -> nn.Module:
+    model = Transformer()
+    model.blocks[0].linear1.weight.requires_grad_(False)
+    return model
+
+
+def sgd(parameters: Any) -> torch.optim.Optimizer:
+    half = len(parameters) // 2
+    groups = [{"params": parameters[:half]}, {"params": parameters[half:], "lr": 0.02, "weight_decay": 0.01}]
+    return torch.optim.SGD(groups, 0.05, 0.9)
+
+
+def adam(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, 0.003)
+
+
+def equal(steps: int, ways: str, make: Make, optimizer_of: Optimizer, **options: Any) -> bool:
+    """Whether all ways end with the same weights, on all ranks, and with others than they began with."""
+    found = [weights(way, make, optimizer_of, steps, **options) for way in ways.split()]
+    first = [each.clone() for each in found[0]]
+    for each in first:
+        dist.broadcast(each, 0)
+    began = weights("chained", make, optimizer_of, 0)
+    alike = all(
+        torch.equal(own, other) for other_way in [first, *found] for own, other in zip(found[0], other_way, strict=True)
+    )
+    return alike and sum(not torch.equal(own, old) for own, old in zip(first, began, strict=True)) >= len(began) - 1
+
+
+def refused(make: Make, optimizer_of: Optimizer = sgd, use: Callable[[nn.Module, Any], object] | None = None) -> str:
+    """Why a model is not chained, or not trained so."""
+    model = make()
+    try:
+        optimizer = optimizer_of([each for each in model.parameters() if each.requires_grad])
+        net = antiphon.torch.chain(model, optimizer)
+        if use is not None:
+            use(net, optimizer)
+    except (ValueError, RuntimeError) as error:
+        return str(error)
+    return "it was taken"
+
+
+class Fickle(nn.Module):  # type: ignore[misc]
+    """Uses a weight by another way when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.other = nn.Linear(64, 64), nn.Linear(64, 64), False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        return x @ self.second.weight + self.second.bias if self.other else self.second(x)
+
+
+def changed(net: nn.Module, optimizer: Any) -> None:
+    for other in (False, True):
+        net.module.other = other
+        net(torch.ones(1, 64)).sum().backward()
+        optimizer.step()
+
+
+def unused(net: nn.Module, optimizer: Any) -> None:
+    net(torch.ones(1, 64)).sum().backward()
+    net.module.first(torch.ones(1, 64)).sum().backward()
+
+
+def evaluated(steps: int) -> bool:
+    """Whether a pass between steps sees whole weights, and gradients that one looks at are the sums."""
+    torch.manual_seed(dist.get_rank())  # rank 0's parameters count
+    model = Fickle()
+    optimizer = torch.optim.SGD(model.parameters(), 0.5)
+    net = antiphon.torch.chain(model, optimizer)
+    own = torch.full((1, 64), 1.0 + dist.get_rank())
+    for number in range(steps):
+        net(own).sum().backward()
+        if number == 0:
+            mean = (dist.get_world_size() + 1) / 2
+            if not torch.allclose(model.second.bias.grad, torch.ones(64)):
+                return False
+            if not torch.allclose(model.first.weight.grad[:, 0], model.second.weight.sum(0) * mean, rtol=1e-4):
+                return False
+        old = model.second.bias.detach().clone()
+        optimizer.step()
+        with torch.no_grad():
+            net(own)
+        if not torch.allclose(model.second.bias, old - 0.5) or net.due:
+            return False
+    return True
+
+
+def cases(steps: int) -> Iterator[tuple[str, object]]:
+    three = "chained unchained ddp"
+    yield "cnn", equal(steps, three, Cnn, sgd)
+    yield "transformer", equal(steps, three, Transformer, adam)
+    yield "clipped", equal(8, three, Transformer, sgd, clip=0.5)
+    yield "frozen", equal(8, three, frozen, adam)
+    yield "accumulated", equal(8, "chained ddp", Cnn, sgd, parts=3)
+    yield "autocast", equal(8, three, Transformer, sgd, cast=True)
+    yield "evaluated", evaluated(4)
+    yield "compiled", refused(lambda: torch.compile(Cnn(), backend="eager"))
+    yield "wrapped", refused(lambda: DistributedDataParallel(Cnn()))
+    yield "sparse", refused(lambda: nn.Embedding(4, 4, sparse=True))
+    yield "lbfgs", refused(Cnn, torch.optim.LBFGS)
+    yield "lacking", refused(Cnn, lambda parameters: torch.optim.SGD(parameters[1:], 0.1))
+    yield "unused", refused(Fickle, use=unused)
+    yield "changed", refused(Fickle, use=changed)
+    yield "inner", refused(Fickle, use=lambda net, _: net.module(torch.ones(1, 64)).sum().backward())
+
+
+def on_one_schedule() -> None:
+    """All-reduces of everybody take the schedule of the chained ones."""
+    planned = GroupPlans.plan
+
+    @lru_cache
+    def plan_of(self: GroupPlans, bytes: int) -> Plan:
+        schedule = schedule_of(self.fabric, ALGORITHM, ("all-reduce", bytes, 0), self._planner.system)
+        return Plan(self.fabric, in_order(self.fabric, schedule), self.rank)
+
+    def plan(self: GroupPlans, collective: str, bytes: int, root: int = 0) -> Any:
+        return plan_of(self, bytes) if collective == "all-reduce" else planned(self, collective, bytes, root)
+
+    GroupPlans.plan = plan  # type: ignore[method-assign]
+
+
+def main(out: str, steps: str) -> None:
+    torch.set_num_threads(1)
+    on_one_schedule()
+    dist.init_process_group("antiphon", timeout=timedelta(seconds=60))
+    found = dict(cases(int(steps)))
+    everywhere: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everywhere, found)
+    if dist.get_rank() == 0:
+        Path(out).write_text(json.dumps(everywhere), "utf-8")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
