@@ -45,9 +45,10 @@ from .collective.specs import Algorithm
 from .collective.tuning import tune
 from .convert import from_networkx, to_networkx
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
+from .execution.chain.measuring import measure_chain
 from .execution.inprocess import execute
 from .execution.measuring import measure
-from .execution.result import Emulated, Measurement
+from .execution.result import ChainMeasurement, Emulated, Measurement
 from .execution.testbed.emulation import emulate
 from .network.area import area
 from .network.engine import advise_ace
@@ -89,6 +90,7 @@ __all__ = [
     "Area",
     "Bound",
     "Calibration",
+    "ChainMeasurement",
     "Comparison",
     "Configured",
     "Emulated",
@@ -159,6 +161,7 @@ __all__ = [
     "load",
     "lower_bound",
     "measure",
+    "measure_chain",
     "models",
     "noc",
     "noc_saturation",

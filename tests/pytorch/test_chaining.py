@@ -1,4 +1,5 @@
-"""Chained training ends with the weights of training that waits for all, to the bit; what cannot be chained is refused by name."""
+"""Chained training ends with the weights of training that waits for all, to the bit; what cannot be chained is refused
+by name."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 import antiphon
+from antiphon.cli.chain import chained, refuse_beside_chain
 from antiphon.cli.collectives import one_of
 from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome, Part, each_group
@@ -39,21 +40,52 @@ def run(
     matrix: str | None,
     part: Part,
     transport: str,
+    chain: str | None = None,
+    batch: int = 32,
+    compute: str | None = None,
+    busy: bool = False,
     output: str,
     **given: Any,
 ) -> None:
     """Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md).
 
     A process is started for every rank; in a job that mpirun started, its processes are the ranks.
+    With --chain it runs iterations of training: a backward pass, one all-reduce, a forward pass.
 
     Examples:
         antiphon run mesh:2x2 ring --bytes 64KiB --transport threads
         antiphon run mesh:3x3 tto --bytes 4KiB..1MiB --element bfloat16
         antiphon run ring:4 --schedule ring.json --transport threads --json
+        antiphon run mesh:2x2 --chain alexnet --transport threads
 
     Args:
         size: Full buffer size, or several: A,B or A..B, doubling.
+        chain: Train this model, a name or FILE.csv, by C-Cube's B, C1, C2, CC and R, or by ALGORITHM.
+        batch: With --chain: samples on each rank.
+        compute: With --chain: how long layers compute, roofline, systolic or measured.  [default: the table's times,
+            else a V100's]
+        busy: With --chain: ranks multiply matrices meanwhile, instead of sleeping.
     """
+    if chain is not None:
+        refuse_beside_chain(
+            schedule=schedule,
+            bytes=size,
+            matrix=matrix,
+            element=given["element"] != "float32",
+            root=root,
+            collective=collective != "all-reduce",
+            warmup=given["warmup"] != 1,
+        )
+        kept = {name: given[name] for name in ("iterations", "timeout_s", "calibration")}
+        each_group(
+            "run",
+            fabric,
+            part,
+            output,
+            partial(chained, chain, algorithm, batch=batch, compute=compute, busy=busy, transport=transport, **kept),
+            rows="runs",
+        )
+        return
     one_of(algorithm, schedule)
     if size is not None and matrix is not None:
         raise click.UsageError("give either --bytes or --matrix")

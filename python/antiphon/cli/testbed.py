@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import antiphon
+from antiphon.cli.chain import chained, refuse_beside_chain
 from antiphon.cli.collectives import refuse_problem, schedules_of
 from antiphon.cli.declared import command
 from antiphon.cli.options import read_fabric
@@ -29,22 +30,58 @@ def emulate(
     collective: str = "all-reduce",
     root: int = 0,
     size: str = "8MiB",
+    chain: str | None = None,
+    batch: int = 32,
+    compute: str | None = None,
+    busy: bool = False,
     report: str | None,
     output: str,
     **given: Any,
 ) -> None:
     """Run collectives on an emulated fabric, measured beside predicted (docs/run.md).
 
-    Needs Linux, and root or user namespaces. All that it makes is gone when it ends, however it ends.
+    With --chain it runs iterations of training: a backward pass, one all-reduce, a forward pass. Needs Linux, and root or user namespaces. All that it makes is gone when it ends, however it ends.
 
     Examples:
         antiphon testbed mesh:3x3 --compare --link-rate 50mbit --report testbed.html
         antiphon testbed mesh:2x2 ring combs --bytes 1MiB --link-rate 20mbit --repeat 3 --json
+        antiphon testbed mesh:2x2 --chain layers.csv --link-rate 100mbit
 
     Args:
         compare: A ring, a ring both ways, TTO and combs, which apply.
+        chain: Train this model, a name or FILE.csv, by C-Cube's B, C1, C2, CC and R, or by one of ALGORITHMS.
+        batch: With --chain: samples on each rank.
+        compute: With --chain: how long layers compute, roofline, systolic or measured.  [default: the table's times,
+            else a V100's]
+        busy: With --chain: ranks multiply matrices meanwhile, instead of sleeping.
     """
     network = read_fabric(fabric)
+    if chain is not None:
+        refuse_beside_chain(
+            schedule=schedules,
+            bytes=size != "8MiB",
+            root=root,
+            compare=compare,
+            report=report,
+            collective=collective != "all-reduce",
+            algorithms=len(algorithms) > 1,
+        )
+        outcome = chained(
+            chain,
+            algorithms[0] if algorithms else None,
+            network,
+            batch=batch,
+            compute=compute,
+            busy=busy,
+            transport="testbed",
+            iterations=given["repeat"],
+            timeout_s=given["timeout_s"],
+            link_rate=given["link_rate"],
+        )
+        tell("testbed", outcome.document, output, outcome.show, rows="runs")
+        if outcome.failure is not None:
+            raise outcome.failure
+        return
     wanted: list[str | antiphon.Schedule] = [*split_specs(algorithms)] if algorithms else []
     if schedules:
         refuse_problem(*schedules)

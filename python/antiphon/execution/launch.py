@@ -27,6 +27,20 @@ def launch(
             others waited for.
     """
     task = {"element": plan.element, "warmup": plan.warmup, "iterations": plan.iterations, "timeout_s": timeout_s}
+    return [_measured(result) for result in launched(task, schedules, timeout_s, progress)]
+
+
+def launched(
+    task: dict[str, Any],
+    schedules: Sequence[Schedule],
+    timeout_s: float,
+    progress: Callable[[float], object] | None = None,
+) -> list[dict[str, Any]]:
+    """Does a task with schedules by a process a rank, and returns what rank 0 found of each.
+
+    Raises:
+        AntiphonError: as ``launch``.
+    """
     command = [*mpiexec(schedules[0].ranks), sys.executable, "-m", "antiphon.execution.worker"]
     with Job(task, [schedule.to_json() for schedule in schedules]) as job:
         process = job.start(command)
@@ -40,7 +54,7 @@ def launch(
             raise
         results = job.results()
         if code == 0 and len(results) == len(schedules):
-            return [_measured(result) for result in results]
+            return results
         raise _failure(job, results, job.printed(), code)
 
 

@@ -1,7 +1,8 @@
 """Where the layers of a model lie in the memory of a rank, so that those which are needed first are final first.
 
-The chunks of a schedule are dealt out to the layers in turn: the first chunks of all lanes, then the second ones, as C-Cube (HPCA 2023,
-section IV) deals chunks to its two trees. So a schedule that completes the chunks of every lane in order completes layers in order.
+The chunks of a schedule are dealt out to the layers in turn: the first chunks of all lanes, then the second ones, as
+C-Cube (HPCA 2023, section IV) deals chunks to its two trees. So a schedule that completes the chunks of every lane in
+order completes layers in order.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def dealt(schedule: Schedule, itemsize: int) -> list[Piece]:
     """The chunks of a schedule in the order in which they are dealt out, with numbers of ``itemsize`` bytes.
 
     >>> import antiphon
-    >>> schedule = antiphon.build("ring:2", "ring:chunk=8", bytes=32)
+    >>> schedule = antiphon.build("ring:2", "overlapped-tree:trees=2,chunk=8", bytes=32)
     >>> [(piece.first, piece.place) for piece in dealt(schedule, 4)]
     [(0, 0), (8, 16), (16, 8), (24, 24)]
     """

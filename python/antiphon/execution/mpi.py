@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +55,8 @@ class MpiCarrier:
         self.rank, self.ranks = self.comm.Get_rank(), self.comm.Get_size()
         self.timeout_s = timeout_s
 
-    def run(self, executor: Executor, memory: Array) -> None:
-        """Carries all messages of a rank, from the first to the last.
+    def run(self, executor: Executor, memory: Array, told: Callable[[Sequence[int]], object] = lambda _: None) -> None:
+        """Carries all messages of a rank, from the first to the last, and tells which watched parts are final.
 
         Raises:
             AntiphonError: ``stalled`` if nothing happens for ``timeout_s``, naming the message that it waits for.
@@ -88,6 +88,8 @@ class MpiCarrier:
                 for at in sorted(done, reverse=True):
                     del requests[at], tokens[at]
             has_changed = executor.apply(memory) or bool(done)
+            if has_changed and (found := executor.final_parts()):
+                told(found)
             if barrier is not None and barrier.Test():
                 barrier, opened, has_changed = None, opened + 1, True
                 executor.open(opened)

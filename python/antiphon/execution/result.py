@@ -140,3 +140,53 @@ class Emulated(Result):
     def correct(self) -> bool:
         """Whether all ranks ended with what the collective defines, in every run."""
         return bool(self.runs["correct"].all())
+
+
+@record
+class ChainMeasurement(Result):
+    """Iterations of training whose next forward pass runs behind the exchange of gradients, or does not.
+
+    >>> import antiphon
+    >>> found = antiphon.measure_chain("ring:2", "shapes.csv")  # doctest: +SKIP
+    >>> found.runs["iteration_us"]  # doctest: +SKIP
+    array([7251.3, 6812.9, 6433.1, 6125.8, 7090.2])
+    """
+
+    fabric: str = says("its specification or name.")
+    model: str = says("name or file of the layers.")
+    transport: str = says("what carried the messages.")
+    ranks: int = says("that train.")
+    layers: int = says("of the model.")
+    gradient_bytes: int = says("of all layers.")
+    compute_us: float = says("forward and backward pass, as declared.")
+    iterations: int = says("timed ones of each variant.")
+    runs: Table = says(
+        "a row for each variant: ``variant`` (B, C1, C2, CC, R of the C-Cube paper, or the algorithm), ``algorithm``,"
+        " ``iteration_us``, the median, ``predicted_us``, NaN where nothing predicts, ``least_us`` and ``most_us``,"
+        " ``equal``: whether the weights of all ranks are what they must be, to the bit."
+    )
+
+    @classmethod
+    def of(
+        cls,
+        fabric: Fabric,
+        model: str,
+        transport: str,
+        layers: int,
+        size: int,
+        compute_us: float,
+        iterations: int,
+        rows: Sequence[dict[str, Any]],
+    ) -> ChainMeasurement:
+        """Of the runs of all variants."""
+        table = Table.of_rows(rows)
+        return cls(fabric.name, model, transport, fabric.ranks, layers, size, compute_us, iterations, table)
+
+    def __repr__(self) -> str:
+        verdict = "equal" if self.correct else "DIFFERENT"
+        return f"<ChainMeasurement {self.model} on {self.fabric}: {self.runs.height} variants, weights {verdict}>"
+
+    @property
+    def correct(self) -> bool:
+        """Whether all ranks and variants ended with the same, right weights."""
+        return bool(self.runs["equal"].all())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from antiphon._core import Executor, Schedule
 from antiphon.errors import AntiphonError
+from antiphon.execution.chain.rank import chained_rank
 from antiphon.execution.job import Part, silent
 from antiphon.execution.measure import Plan, measure_rank
 from antiphon.execution.mpi import MpiCarrier, last_words
@@ -26,14 +29,23 @@ def main(folder: str) -> None:
     try:
         schedules = [Schedule.from_json(text) for text in part.texts]
         with last_words(lambda: part.say(carrier.rank, **what())):
-            for measured in measure_rank(carrier, schedules, Plan(**part.task), at_work.append):
+            for found in _found(carrier, schedules, part.task, at_work.append):
                 if carrier.rank == 0:
-                    part.add(asdict(measured))
+                    part.add(found)
     except AntiphonError as error:
         # Now: a rank that hangs goes on for a moment when it is told to end.
         found = {"code": error.code, "error": error.message, "silent": silent(part.folder)}
         part.add({"rank": carrier.rank, **found, **what()})
         carrier.abort()
+
+
+def _found(
+    carrier: MpiCarrier, schedules: Sequence[Schedule], task: dict[str, Any], started: Callable[[Executor], object]
+) -> Iterator[dict[str, Any]]:
+    """What was measured of each schedule."""
+    if "chain" in task:
+        return chained_rank(carrier, schedules, task["chain"], started)
+    return map(asdict, measure_rank(carrier, schedules, Plan(**task), started))
 
 
 if __name__ == "__main__":

@@ -49,25 +49,28 @@ def create(options: Any, _backend_options: object = None) -> Any:
 
 
 def chain(model: Any, optimizer: Any, *, algorithm: str | None = None, group: Any = None) -> Any:
-    """Chains the exchange of a model's gradients with its next forward pass, layer by layer, as C-Cube does (HPCA 2023).
+    """Chains the exchange of a model's gradients with its next forward pass, layer by layer, as C-Cube does (HPCA
+    2023).
 
-    All ranks start from the parameters and buffers of rank 0. A backward pass ends in one all-reduce of all gradients, laid out in
-    the order of the first forward pass. ``optimizer.step()`` returns at once; in the next forward pass every layer waits for
-    the sums of its own gradients and does its own part of the step, while those of later layers are still on their way.
-    Weights are those that all steps at once would give. Sums are added up in the same order in every run.
+    All ranks start from the parameters and buffers of rank 0. A backward pass ends in one all-reduce of all gradients,
+    laid out in the order of the first forward pass. ``optimizer.step()`` returns at once; in the next forward pass
+    every layer waits for the sums of its own gradients and does its own part of the step, while those of later layers
+    are still on their way. Weights are those that all steps at once would give. Sums are added up in the same order in
+    every run.
 
     Args:
-        model: whose parameters that need gradients all get one in every step. One that is used in several places is waited for
-            in all of them. It may run under ``torch.autocast``.
-        optimizer: of just these parameters. Whatever looks at gradients between ``backward`` and ``step`` (clipping by their norm,
-            ``GradScaler``) waits for all of them, so that little is hidden. After ``step`` parameters have no gradients.
-        algorithm: a specification such as ``overlapped-tree:trees=1``; default: the one that completes gradients in order
-            soonest, as simulated.
+        model: whose parameters that need gradients all get one in every step. One that is used in several places is
+            waited for in all of them. It may run under ``torch.autocast``.
+        optimizer: of just these parameters. Whatever looks at gradients between ``backward`` and ``step`` (clipping by
+            their norm, ``GradScaler``) waits for all of them, so that little is hidden. After ``step`` parameters have
+            no gradients.
+        algorithm: a specification such as ``overlapped-tree:trees=1``; default: the one that completes gradients in
+            order soonest, as simulated.
         group: of the ranks; default: all.
 
     Returns:
-        A module to call in place of the model. ``no_sync()`` is that of ``DistributedDataParallel``; ``finish()`` does what is
-        left of a step, for whoever reads parameters; saving a ``state_dict`` does it, too.
+        A module to call in place of the model. ``no_sync()`` is that of ``DistributedDataParallel``; ``finish()`` does
+        what is left of a step, for whoever reads parameters; saving a ``state_dict`` does it, too.
 
     Raises:
         ValueError: for what cannot be chained: another backend, a model that was compiled or wrapped as a whole, sparse

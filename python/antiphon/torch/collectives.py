@@ -47,8 +47,8 @@ class Planned:
         of: Callable[[Any], Pieces] | None = None,
         parts: Sequence[Sequence[Range]] = (),
     ) -> Request:
-        """One collective, counted now and begun by whoever drives; ``of`` gives the memory of another plan. ``parts`` of the
-        memory are told when they are final, but only at the end where links that fail are left out."""
+        """One collective, counted now and begun by whoever drives; ``of`` gives the memory of another plan. ``parts``
+        of the memory are told when they are final, but only at the end where links that fail are left out."""
         self.calls += 1
         if self.world.recovery is not None:
             return partial(Kept, self, plan, self.calls, memory, how, of)

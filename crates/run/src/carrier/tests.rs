@@ -3,13 +3,14 @@
 use super::packet::{PacketHeader, PacketKind};
 use super::*;
 use crate::wires::{ByteWire, WirePort};
-use crate::{Output, memory_bytes, numbers, outputs, wrong};
+use crate::{Output, chunks, memory_bytes, numbers, outputs, wrong};
 use antiphon_model::collective::{Collective, Kind};
 use antiphon_model::system::System;
 use antiphon_plan::algorithm::build;
 use antiphon_proof::prove;
 use mio::net::UnixStream;
 use std::io::{IoSlice, Read, Write};
+use std::ops::Range;
 
 struct PairWire(UnixStream);
 
@@ -81,7 +82,7 @@ fn run(
     bytes: u64,
     algorithm: &str,
     element: ElementType,
-    sequences: std::ops::Range<u32>,
+    sequences: Range<u32>,
 ) -> u64 {
     let schedule = build(view, &System::default(), collective, bytes, algorithm).unwrap();
     let proven = prove(view, schedule).unwrap();
@@ -105,8 +106,27 @@ fn run(
                             memory[whole(place.start)..whole(place.end)]
                                 .copy_from_slice(&numbers(schedule, element, rank, input));
                         }
-                        let key = carrier.begin(plan.clone(), (9, sequence), element, Reduction::Sum, &[]).unwrap();
-                        drive(carrier, key, &mut memory).unwrap();
+                        let part = |(_, _, bytes): (usize, u64, Range<usize>)| vec![(bytes.start, bytes.end)];
+                        let parts: Vec<Part> = chunks(schedule, element.bytes()).map(part).collect();
+                        let key = carrier.begin(plan.clone(), (9, sequence), element, Reduction::Sum, &parts).unwrap();
+                        let mut told = vec![];
+                        loop {
+                            let mut driven =
+                                carrier.drive(&mut lend(key, &mut memory), Some(Duration::from_secs(20)));
+                            let finals = driven.final_parts.iter().flat_map(|(_, found)| found);
+                            told.extend(finals.map(|&part| {
+                                let (start, end) = parts[part as usize][0];
+                                (start, memory[start..end].to_vec())
+                            }));
+                            if let Some((_, outcome)) = driven.ended.pop() {
+                                outcome.unwrap();
+                                break;
+                            }
+                            assert!(!driven.final_parts.is_empty(), "waited for {}", carrier.waits_for(key));
+                        }
+                        // What was final was not written again.
+                        assert!(told.len() <= parts.len());
+                        assert!(told.iter().all(|(start, was)| memory[*start..start + was.len()] == was[..]));
                         errors += wrong(schedule, element, rank, &memory);
                         assert!(
                             outputs(schedule, rank).iter().all(|Output { bytes, .. }| bytes.end <= memory.len() as u64)

@@ -77,7 +77,7 @@ def emulate(
     for name, number, most in (("repeat", repeat, 1000), ("timeout_s", timeout_s, 86_400)):
         if not 1 <= number <= most:
             raise AntiphonError(f"{name} {shown(number)}: 1 to {most:,}", "bad-size")
-    system = System("testbed").with_(link_rate_gb_per_s=rate / 8e9)
+    system = testbed(rate)
     given = [algorithms] if isinstance(algorithms, (str, Schedule, os.PathLike)) else list(algorithms)
     schedules = [_schedule(whole, each, collective, bytes, system, root) for each in given]
     if not schedules:
@@ -88,29 +88,57 @@ def emulate(
             message = f"{first.algorithm} does {_task(first)}, {schedule.algorithm} {_task(schedule)}"
             raise AntiphonError(f"{message}: give schedules of one collective", "bad-spec")
     predicted = [simulate(whole, schedule, system).time_ns for schedule in schedules]
-    ranks = [int(rank) for rank in whole.nodes["rank"]]
-    task = {"bits_per_s": rate, "repeat": repeat, "timeout_s": float(timeout_s), "ranks": ranks}
-    command = _host_command()
-    texts = [whole.to_json(), *(schedule.to_json() for schedule in schedules)]
-    with Job(task, texts) as job:
-        results = _results(job, command, (WARM_UP_RUNS + repeat) * len(schedules), timeout_s, progress)
+    rates, measured = run_emulated(whole, schedules, rate, repeat, timeout_s, progress)
     rows = []
-    for number, schedule in enumerate(schedules):
-        runs = [each for each in results[1:] if each["schedule"] == number]
-        times = [each["time_ns"] for each in runs[WARM_UP_RUNS:]]
+    for schedule, predicted_ns, (times, wrong) in zip(schedules, predicted, measured, strict=True):
         rows.append(
             {
                 "algorithm": schedule.algorithm,
                 "bytes": schedule.bytes,
-                "correct": not any(each["wrong"] for each in runs),
+                "correct": wrong == 0,
                 "measured_ns": median(times),
-                "predicted_ns": predicted[number],
+                "predicted_ns": predicted_ns,
                 "least_ns": min(times),
                 "most_ns": max(times),
             }
         )
-    rates = (results[0]["slowest_link"], results[0]["fastest_link"])
     return Emulated.of(whole, first, rate, repeat, rates, rows)
+
+
+def testbed(bits_per_s: int) -> System:
+    """The system that predicts what links of a rate take."""
+    return System("testbed").with_(link_rate_gb_per_s=bits_per_s / 8e9)
+
+
+def run_emulated(
+    fabric: Fabric,
+    schedules: Sequence[Schedule],
+    bits_per_s: int,
+    repeat: int,
+    timeout_s: float,
+    progress: Callable[[float], object] | None,
+    chain: dict[str, Any] | None = None,
+) -> tuple[tuple[float, float], list[tuple[list[float], int]]]:
+    """Runs proven schedules in turn on an emulated fabric; with ``chain`` as the exchanges of chained iterations.
+
+    Returns:
+        The least and largest share of its rate that a link had under full load; for each schedule the times of its runs
+        in ns, and how many numbers were wrong in all.
+
+    Raises:
+        AntiphonError: as ``emulate``.
+    """
+    ranks = [int(rank) for rank in fabric.nodes["rank"]]
+    task = {"bits_per_s": bits_per_s, "repeat": repeat, "timeout_s": float(timeout_s), "ranks": ranks, "chain": chain}
+    command = _host_command()
+    texts = [fabric.to_json(), *(schedule.to_json() for schedule in schedules)]
+    with Job(task, texts) as job:
+        results = _results(job, command, (WARM_UP_RUNS + repeat) * len(schedules), timeout_s, progress)
+    found = []
+    for number in range(len(schedules)):
+        runs = [each for each in results[1:] if each["schedule"] == number]
+        found.append(([each["time_ns"] for each in runs[WARM_UP_RUNS:]], sum(each["wrong"] for each in runs)))
+    return (results[0]["slowest_link"], results[0]["fastest_link"]), found
 
 
 def compared(fabric: Fabric, collective: str) -> list[str]:

@@ -7,16 +7,25 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from antiphon._core import Carrier, Executor, Fabric, Joiner, Plan, Schedule
 from antiphon.errors import AntiphonError
+from antiphon.execution.chain import rank as chained
 from antiphon.execution.job import Part
 from antiphon.execution.numbers import Data
 from antiphon.execution.testbed import network
 from antiphon.execution.testbed.control import Line
+
+if TYPE_CHECKING:
+    from antiphon.execution.layers import Range
+    from antiphon.execution.measure import Array
+
+    Parts = Sequence[Sequence[Range]]
+    Told = Callable[[Sequence[int]], object]
 
 ELEMENT = "int32"
 SECRET = b"nobody else is in this namespace"
@@ -63,8 +72,16 @@ def _serve(part: Part, number: int, line: Line) -> None:
     line.say("probed", [rate for _, rate in joiner.rates([cable.number for cable in own], probe_s, 1)])
     carrier = Carrier(joiner.wires(wires), fabric, number, packet_bytes=network.PACKET_BYTES, spin_us=0.0)
     rank = part.task["ranks"][number]
-    for schedule, patience_s in iter(lambda: line.hear("run"), [None, None]):
-        _run(carrier, fabric, schedules[schedule], rank if rank >= 0 else None, line, patience_s)
+    works: dict[int, Work] = {}
+    for number, patience_s in iter(lambda: line.hear("run"), [None, None]):
+        if rank < 0:
+            line.say("ready")
+            line.hear("begin")
+            line.say("ran", 0, 0, 0)
+            continue
+        if number not in works:
+            works[number] = _work(fabric, schedules[number], rank, part.task["chain"], number)
+        _run(carrier, works[number], line, patience_s)
     carrier.close()
 
 
@@ -94,38 +111,96 @@ def _joined(
     return found
 
 
-def _run(carrier: Carrier, fabric: Fabric, schedule: Schedule, rank: int | None, line: Line, patience_s: float) -> None:
-    """Runs a schedule once: says when it began, when its rank was done, and how many elements are wrong."""
+class Work(Protocol):
+    """What a rank does in every run of a schedule."""
+
+    plan: Plan
+    element: str
+
+    def prepare(self) -> Array:
+        """Makes the data of the next run."""
+
+    def run(self, exchange: Callable[[Parts, Told], object]) -> tuple[int, int]:
+        """Runs, with an exchange of the data; when it began and ended."""
+
+    def wrong(self) -> int:
+        """Numbers that are wrong after it."""
+
+
+class Alone:
+    """The collective of a schedule."""
+
+    element = ELEMENT
+
+    def __init__(self, fabric: Fabric, schedule: Schedule, rank: int) -> None:
+        self.plan = Plan(fabric, schedule, rank)
+        self.data = Data(schedule, Executor(schedule, rank, ELEMENT), rank, in_place=True)
+
+    def prepare(self) -> Array:
+        self.data.reset()
+        return self.data.memory
+
+    def run(self, exchange: Callable[[Parts, Told], object]) -> tuple[int, int]:
+        start_ns = time.time_ns()
+        exchange([], lambda _: None)
+        return start_ns, time.time_ns()
+
+    def wrong(self) -> int:
+        return self.data.wrong()
+
+
+class Chained:
+    """An iteration of training, with the schedule as its exchange."""
+
+    element = chained.ELEMENT
+
+    def __init__(self, fabric: Fabric, schedule: Schedule, rank: int, chain: dict[str, Any], number: int) -> None:
+        self.plan = Plan(fabric, schedule, rank)
+        self.rank = chained.ChainedRank(schedule, rank, chain["layers"], chain["chained"][number], chain["busy"])
+
+    def prepare(self) -> Array:
+        self.rank.prepare()
+        return self.rank.gradients.view("uint8")
+
+    def run(self, exchange: Callable[[Parts, Told], object]) -> tuple[int, int]:
+        return self.rank.run(lambda told: exchange(self.rank.parts, told))
+
+    def wrong(self) -> int:
+        return self.rank.wrong()
+
+
+def _work(fabric: Fabric, schedule: Schedule, rank: int, chain: dict[str, Any] | None, number: int) -> Work:
+    """A schedule is proven once, and run some times."""
+    return Alone(fabric, schedule, rank) if chain is None else Chained(fabric, schedule, rank, chain, number)
+
+
+def _run(carrier: Carrier, work: Work, line: Line, patience_s: float) -> None:
+    """Runs once: says when it began, when the rank was done, and how many numbers are wrong."""
     global _sequence
     _sequence += 1
-    if rank is None:
-        line.say("ready")
-        line.hear("begin")
-        line.say("ran", 0, 0, 0)
-        return
-    plan = _plan(fabric, schedule, rank)
-    data = Data(schedule, Executor(schedule, rank, ELEMENT), rank, in_place=True)
-    data.reset()
+    memory = work.prepare()
     line.say("ready")
     line.hear("begin")
-    start = time.time_ns()
-    operation = carrier.collective(plan, 0, _sequence, [(0, data.memory)], ELEMENT, "sum")
-    while not operation.done:
-        try:
-            carrier.drive([operation], 1.0)
-        except AntiphonError as error:
-            if error.code != "time-limit" or carrier.quiet_s() < patience_s:
-                continue
-            message = f"waited {patience_s:.0f} s for {carrier.waits_for(operation)}"
-            raise AntiphonError(message, "stalled") from None
-    end = time.time_ns()
-    if operation.failure is not None:
-        raise AntiphonError(operation.failure, "stalled")
-    line.say("ran", start, end, data.wrong())
+
+    def exchange(parts: Parts, told: Told) -> None:
+        operation = carrier.collective(work.plan, 0, _sequence, [(0, memory)], work.element, "sum", parts)
+        while not operation.done:
+            try:
+                carrier.drive([operation], 1.0)
+            except AntiphonError as error:
+                if error.code != "time-limit" or carrier.quiet_s() < patience_s:
+                    continue
+                message = f"waited {patience_s:.0f} s for {carrier.waits_for(operation)}"
+                raise AntiphonError(message, "stalled") from None
+            if found := operation.final_parts():
+                told(found)
+        if operation.failure is not None:
+            raise AntiphonError(operation.failure, "stalled")
+
+    start_ns, end_ns = work.run(exchange)
+    line.say("ran", start_ns, end_ns, work.wrong())
 
 
-# A schedule is proven once, and run some times.
-_plan = lru_cache(maxsize=8)(Plan)
 _sequence = 0
 """Runs so far, the same at all nodes."""
 

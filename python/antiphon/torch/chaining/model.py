@@ -197,8 +197,8 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
                     self._arrive()
             if self.due and self.layer_of.get(parameter) in self.due:
                 raise RuntimeError(
-                    f"antiphon: chain: parameter {self.names[parameter]} was used before its step: no module that used it "
-                    "in the first forward pass was called; call finish() before such a pass"
+                    f"antiphon: chain: parameter {self.names[parameter]} was used before its step: no module that "
+                    "used it in the first forward pass was called; call finish() before such a pass"
                 )
 
         return before
@@ -228,7 +228,8 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
             raise RuntimeError("antiphon: chain: call the chained model for the forward pass, not the model in it")
         if missing:
             raise RuntimeError(
-                f"antiphon: chain: {len(missing)} parameters got no gradient, first {missing[0]}; freeze what a step does not use"
+                f"antiphon: chain: {len(missing)} parameters got no gradient, first {missing[0]}; "
+                "freeze what a step does not use"
             )
         self.finish()  # of frozen parts
         self.exchanging = True

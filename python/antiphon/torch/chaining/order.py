@@ -13,8 +13,8 @@ from torch.utils.hooks import RemovableHandle
 class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not there when types are checked
     """Looks at every operation of a forward pass.
 
-    Parameters of a module that is never called, such as the output projection of ``MultiheadAttention``, are used by the
-    module around it.
+    Parameters of a module that is never called, such as the output projection of ``MultiheadAttention``, are used by
+    the module around it.
 
     Attributes:
         users: for each parameter that was used, in the order of first uses, the modules that used it.

@@ -9,8 +9,8 @@ import torch
 
 
 class Pending(torch.Tensor):  # type: ignore[misc]  # torch is not there when types are checked
-    """A gradient under way. Whatever is done with it waits for the whole exchange first, and is done to the sum: clipping
-    by the norm of all gradients, unscaling, looking at it."""
+    """A gradient under way. Whatever is done with it waits for the whole exchange first, and is done to the sum:
+    clipping by the norm of all gradients, unscaling, looking at it."""
 
     arrive: Callable[[], None]
 

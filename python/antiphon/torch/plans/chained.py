@@ -1,4 +1,5 @@
-"""Schedules behind which a forward pass can run: their chunks are complete in order, soon, and sums are always the same."""
+"""Schedules behind which a forward pass can run: their chunks are complete in order, soon, and sums are always the
+same."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ def mean_wait_ns(fabric: Fabric, schedule: Schedule, system: System) -> float:
 
 
 def in_order(fabric: Fabric, schedule: Schedule) -> Schedule:
-    """The schedule in which every rank adds what comes of a chunk in one order, so that floating-point sums are the same
-    in every run.
+    """The schedule in which every rank adds what comes of a chunk in one order, so that floating-point sums are the
+    same in every run.
 
     Raises:
         AntiphonError: ``not-proven`` where that cannot be.

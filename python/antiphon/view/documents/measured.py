@@ -48,6 +48,25 @@ def emulated_document(found: antiphon.Emulated) -> Document:
     return document(table, dim(f"Median of {found.repeat:,} runs; under full load, before, {carried}"))
 
 
+def chain_document(found: antiphon.ChainMeasurement) -> Document:
+    """A row for each variant."""
+    rows = found.to_dict()["runs"]
+    without = ["Predicted:", "Ratio:"] if all(row["predicted_us"] is None for row in rows) else []
+    table = table_of(
+        rows,
+        "Variant {variant} | Algorithm {algorithm} | Iteration: {iteration_us:,.0f} us | Predicted: {predicted_us:,.0f} us"
+        " | Ratio: {ratio:.3f} | Least: {least_us:,.0f} us | Most: {most_us:,.0f} us | Weights: {weights}",
+        f"{found.model} on {found.fabric}, {found.ranks} ranks by {found.transport}",
+        lambda row: "" if row["equal"] else "bold red",
+        without,
+        ratio=lambda row: row["iteration_us"] / row["predicted_us"] if row["predicted_us"] else None,
+        weights=lambda row: "equal" if row["equal"] else "DIFFERENT",
+    )
+    size = antiphon.format_bytes(found.gradient_bytes)
+    what = f"{found.layers} layers, {size} of gradients, {found.compute_us:,.0f} us of computation"
+    return document(table, dim(f"{what}; median of {found.iterations:,} iterations"))
+
+
 def calibration_document(calibration: antiphon.Calibration) -> Document:
     """The rates and slowdowns, what the ACE paper measured, and the endpoint."""
     machine = calibration.machine

@@ -1,0 +1,246 @@
+"""Chained iterations on real data, measured beside the timing model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from antiphon._core import Execution, Fabric, Schedule, System, TrainingPlan, Workload, build, simulate
+from antiphon.arguments import expect, shown
+from antiphon.calibration.result import Calibration
+from antiphon.errors import AntiphonError, NotApplicable
+from antiphon.execution.chain.rank import ChainedRank, in_threads, timed
+from antiphon.execution.measuring import LARGEST_TOTAL, MOST_RANKS, TRANSPORTS
+from antiphon.execution.prediction import MemoryRates
+from antiphon.execution.result import ChainMeasurement
+from antiphon.given import as_fabric
+from antiphon.parallel import cores
+from antiphon.training.train import workload
+
+BARRIER, OVERLAPPED, RING = "overlapped-tree:overlap=no", "overlapped-tree", "ring"
+VARIANTS = (
+    ("B", BARRIER, False),
+    ("C1", OVERLAPPED, False),
+    ("C2", BARRIER, True),
+    ("CC", OVERLAPPED, True),
+    ("R", RING, False),
+)
+"""The systems that the C-Cube paper compares (section V): names, algorithms, and whether the forward pass is
+chained."""
+EMULATED = "testbed"
+WARM_UP_RUNS = 1
+
+
+class Variant(NamedTuple):
+    """A way to run an iteration."""
+
+    name: str
+    schedule: Schedule
+    chained: bool
+
+
+def measure_chain(
+    fabric: str | Fabric,
+    model: str | Workload,
+    algorithm: str | None = None,
+    *,
+    transport: str = "threads",
+    batch: int = 32,
+    compute: str | None = None,
+    busy: bool = False,
+    link_rate: str = "200mbit",
+    iterations: int = 5,
+    timeout_s: float = 8.0,
+    calibration: Calibration | str | os.PathLike[str] | None = None,
+    progress: Callable[[float], object] | None = None,
+) -> ChainMeasurement:
+    """Runs iterations of training on real gradients: a backward pass, one all-reduce, and a forward pass whose layers
+    wait for all gradients or, chained, each for its own; as the C-Cube paper compares them (HPCA 2023, section V).
+
+    >>> from antiphon import Workload
+    >>> table = "layer,params,macs,input_elements,output_elements\\na,2000,2000,9,9\\nb,6000,6000,9,9\\n"
+    >>> found = measure_chain("ring:4", Workload.from_csv("two", table), iterations=1)
+    >>> found.runs["variant"].tolist(), found.correct
+    (['B', 'C1', 'C2', 'CC', 'R'], True)
+
+    Gradients are whole numbers, so that the weights of all variants must be equal to the bit, and to the sums computed
+    directly; that is checked after all iterations.
+
+    Args:
+        fabric: specification or Fabric.
+        model: a name, a CSV file (docs/workloads.md) or a Workload.
+        algorithm: of the all-reduce; default: the paper's five variants, those that apply: tree with a barrier between
+            reduction and broadcast (B), without it (C1), both chained (C2, CC), and a ring (R). With one: it, and it
+            chained.
+        transport: ``threads``, ``mpi``, or ``testbed``: an emulated fabric, as of ``emulate``.
+        batch: samples on each rank, of which computation times are.
+        compute: how long layers compute, ``roofline``, ``systolic`` or ``measured``; default: the table's times, else a
+            V100's. No accelerator is needed: a rank sleeps meanwhile.
+        busy: ranks multiply matrices for as long, instead of sleeping; more ranks than cores then take longer.
+        link_rate: of every emulated link, each way.
+        iterations: timed ones of each variant, after one that is not; what counts is the median.
+        timeout_s: a rank to which nothing happens for so long ends the run.
+        calibration: of this machine: predict for threads and MPI, which have no rate of links.
+        progress: called about ten times a second; what it raises ends the run.
+
+    Raises:
+        AntiphonError: as ``measure`` and ``emulate``; ``bad-size`` for a model without weights.
+    """
+    whole = as_fabric(fabric)
+    known = (*TRANSPORTS, EMULATED)
+    if transport not in known:
+        raise AntiphonError(f"transport '{transport:.40}': one of {', '.join(known)}", "unknown-name")
+    expect("iterations", iterations, int)
+    if not 1 <= iterations <= 10_000:
+        raise AntiphonError(f"iterations {shown(iterations)}: 1 to 10,000", "bad-size")
+    if whole.ranks > MOST_RANKS:
+        raise AntiphonError(f"{whole.ranks} ranks; at most {MOST_RANKS} are run on one machine", "too-large")
+    work = workload(model)
+    compute = compute or ("measured" if work.measured else System("dgx1").processor)
+    plans = {
+        chained: TrainingPlan(work, compute, batch, overlap="ccube" if chained else "none") for chained in (False, True)
+    }
+    if any(len(plan.exchanges) > 1 for plan in plans.values()):
+        raise AntiphonError(f"{work.name} exchanges more than gradients, which is not run", "not-applicable")
+    layers = _layers(plans[False])
+    size = sum(each["gradient_bytes"] for each in layers)
+    if size == 0:
+        raise AntiphonError(f"{work.name} has no weights, so that nothing is exchanged", "bad-size")
+    if 2 * size * whole.ranks > LARGEST_TOTAL:
+        message = f"{2 * size * whole.ranks:,} bytes of weights and gradients; at most {LARGEST_TOTAL:,} are run"
+        raise AntiphonError(message, "too-large")
+    variants = _variants(whole, algorithm, size)
+    rates = None if calibration is None else MemoryRates.of(calibration)
+    if transport == EMULATED:
+        measured, system = _emulated(whole, variants, layers, busy, link_rate, iterations, timeout_s, progress)
+    elif transport == "mpi":
+        measured, system = _by_mpi(variants, layers, busy, iterations, timeout_s, progress), System("ideal")
+    else:
+        measured, system = _in_threads(variants, layers, busy, iterations, progress), System("ideal")
+    rows = []
+    for variant, (times, is_right) in zip(variants, measured, strict=True):
+        predicted_ns = None
+        if transport == EMULATED or rates is not None:
+            exchange_ns = None if rates is None else rates.predicted_ns(variant.schedule, transport)
+            predicted_ns = _predicted_ns(whole, variant, plans[variant.chained], system, exchange_ns)
+        row = {"variant": variant.name, "algorithm": variant.schedule.algorithm, "iteration_us": median(times) / 1e3}
+        row["predicted_us"] = None if predicted_ns is None else predicted_ns / 1e3
+        row |= {"least_us": min(times) / 1e3, "most_us": max(times) / 1e3, "equal": is_right}
+        rows.append(row)
+    computed_ns = sum(each["forward_ns"] + each["backward_ns"] for each in layers)
+    return ChainMeasurement.of(whole, work.name, transport, len(layers), size, computed_ns / 1e3, iterations, rows)
+
+
+def _layers(plan: TrainingPlan) -> list[dict[str, Any]]:
+    of = plan.layers
+    backward = of["input_gradient_ns"] + of["weight_gradient_ns"]
+    columns = zip(of["gradient_bytes"].tolist(), of["forward_ns"].tolist(), backward.tolist(), strict=True)
+    return [dict(zip(("gradient_bytes", "forward_ns", "backward_ns"), each, strict=True)) for each in columns]
+
+
+def _variants(fabric: Fabric, algorithm: str | None, size: int) -> list[Variant]:
+    if algorithm is not None:
+        schedule = _built(fabric, algorithm, size)
+        return [Variant(schedule.algorithm, schedule, False), Variant(f"{schedule.algorithm} chained", schedule, True)]
+    built: dict[str, Schedule | None] = {}
+    for _, spec, _ in VARIANTS:
+        try:
+            built[spec] = built.get(spec) or _built(fabric, spec, size)
+        except NotApplicable:
+            built[spec] = None
+    found = [
+        Variant(name, schedule, chained) for name, spec, chained in VARIANTS if (schedule := built[spec]) is not None
+    ]
+    if not found:
+        raise AntiphonError(f"neither trees nor rings are laid on {fabric.name}; give ALGORITHM", "not-applicable")
+    return found
+
+
+def _built(fabric: Fabric, spec: str, size: int) -> Schedule:
+    schedule = build(fabric, spec, "all-reduce", size)
+    if schedule.excluded:
+        raise NotApplicable(f"{spec} leaves out ranks, whose weights would differ", "not-applicable")
+    proof = schedule.verify(fabric)
+    if not proof.complete:
+        raise AntiphonError(f"{schedule.algorithm}: {proof.gaps}; it is not run", "not-proven")
+    return schedule
+
+
+def _predicted_ns(
+    fabric: Fabric, variant: Variant, plan: TrainingPlan, system: System, exchange_ns: float | None
+) -> float:
+    """The iteration by the timing model of `train`. Where only the time of an exchange is known, its chunks are
+    complete after the shares of it that the fabric would take."""
+    found = simulate(fabric, variant.schedule, system)
+    chunks = dict(found.chunks)
+    if exchange_ns is not None:
+        chunks["complete_ns"] = chunks["complete_ns"] * (exchange_ns / found.time_ns)
+    return plan.run([exchange_ns or found.time_ns], [chunks if variant.chained else None]).time_ns
+
+
+def _in_threads(
+    variants: Sequence[Variant],
+    layers: Sequence[dict[str, Any]],
+    busy: bool,
+    iterations: int,
+    progress: Callable[[float], object] | None,
+) -> list[tuple[list[float], bool]]:
+    found = []
+    for number, variant in enumerate(variants):
+        if progress is not None:
+            progress(number / len(variants))
+        execution, every = Execution(variant.schedule), range(variant.schedule.ranks)
+        ranks = [ChainedRank(variant.schedule, rank, layers, variant.chained, busy) for rank in every]
+
+        def once(ranks: list[ChainedRank] = ranks, execution: Execution = execution) -> tuple[int, int]:
+            for rank in ranks:
+                rank.prepare()
+            return in_threads(ranks, execution, cores())
+
+        times = list(timed(iterations, WARM_UP_RUNS, once))
+        found.append((times, not any(rank.wrong() for rank in ranks)))
+    return found
+
+
+def _by_mpi(
+    variants: Sequence[Variant],
+    layers: Sequence[dict[str, Any]],
+    busy: bool,
+    iterations: int,
+    timeout_s: float,
+    progress: Callable[[float], object] | None,
+) -> list[tuple[list[float], bool]]:
+    from antiphon.execution.launch import launched
+
+    chain = {
+        "layers": list(layers),
+        "busy": busy,
+        "iterations": iterations,
+        "chained": [each.chained for each in variants],
+    }
+    task = {"chain": chain, "timeout_s": timeout_s}
+    return [
+        (each["times_ns"], each["right"])
+        for each in launched(task, [v.schedule for v in variants], timeout_s, progress)
+    ]
+
+
+def _emulated(
+    fabric: Fabric,
+    variants: Sequence[Variant],
+    layers: Sequence[dict[str, Any]],
+    busy: bool,
+    link_rate: str,
+    iterations: int,
+    timeout_s: float,
+    progress: Callable[[float], object] | None,
+) -> tuple[list[tuple[list[float], bool]], System]:
+    from antiphon.execution.testbed.emulation import bits_per_s, run_emulated, testbed
+
+    rate = bits_per_s(link_rate)
+    chain = {"layers": list(layers), "busy": busy, "chained": [each.chained for each in variants]}
+    schedules = [each.schedule for each in variants]
+    runs = run_emulated(fabric, schedules, rate, iterations, timeout_s, progress, chain)[1]
+    return [(times, wrong == 0) for times, wrong in runs], testbed(rate)
