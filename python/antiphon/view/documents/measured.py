@@ -55,16 +55,17 @@ def chain_document(found: antiphon.ChainMeasurement) -> Document:
     table = table_of(
         rows,
         "Variant {variant} | Algorithm {algorithm} | Iteration: {iteration_us:,.0f} us | Predicted: {predicted_us:,.0f} us"
-        " | Ratio: {ratio:.3f} | Least: {least_us:,.0f} us | Most: {most_us:,.0f} us | Weights: {weights}",
+        " | Ratio: {ratio:.3f} | Least: {least_us:,.0f} us | Most: {most_us:,.0f} us | Of ideal: {share:.0%} | Weights: {weights}",
         f"{found.model} on {found.fabric}, {found.ranks} ranks by {found.transport}",
         lambda row: "" if row["equal"] else "bold red",
         without,
         ratio=lambda row: row["iteration_us"] / row["predicted_us"] if row["predicted_us"] else None,
+        share=lambda row: found.compute_us / row["iteration_us"],
         weights=lambda row: "equal" if row["equal"] else "DIFFERENT",
     )
     size = antiphon.format_bytes(found.gradient_bytes)
     what = f"{found.layers} layers, {size} of gradients, {found.compute_us:,.0f} us of computation"
-    return document(table, dim(f"{what}; median of {found.iterations:,} iterations"))
+    return document(table, dim(f"{what} (ideal); median of {found.iterations:,} iterations"))
 
 
 def calibration_document(calibration: antiphon.Calibration) -> Document:
