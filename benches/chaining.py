@@ -1,5 +1,5 @@
-"""Iterations of training between hosts without a switch, in network namespaces: DDP on gloo, which gets static routes, DDP on
-``antiphon``, and ``antiphon.torch.chain`` beside its model. Layers sleep for declared times, as if accelerators computed.
+"""Iterations of training between hosts without a switch, in network namespaces: DDP on gloo, which gets static routes,
+DDP on ``antiphon``, and ``antiphon.torch.chain`` beside its model. Layers sleep for declared times.
 
 ``chaining.py [CASE ...]`` with Python that has PyTorch (``make torch``: .venv-torch/bin/python).
 """
@@ -104,7 +104,8 @@ def main(wanted: list[str]) -> int:
         print("left out: this Python has no PyTorch; make torch, then .venv-torch/bin/python benches/chaining.py")
         return 0
     print(
-        "| case | exchange / computation | computation ms | DDP gloo | DDP antiphon | chained | predicted | over it | x gloo | by |"
+        "| case | exchange / computation | computation ms | DDP gloo | DDP antiphon | chained | predicted | over it"
+        " | x gloo | by |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name in wanted or CASES:

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
+from torch.utils.checkpoint import checkpoint
 
 import antiphon.torch
 from antiphon._core import Plan
@@ -67,6 +68,16 @@ class Transformer(nn.Module):  # type: ignore[misc]
         return self.tied(self.last(x)).mean(1)[:, :5]
 
 
+class Checkpointed(Transformer):
+    """Computes its first block again in the backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        block = self.blocks[0]
+        whole = block.forward
+        block.forward = lambda x: checkpoint(whole, x, use_reentrant=False)
+
+
 class Unchained(nn.Module):  # type: ignore[misc]
     """One all-reduce of all gradients after the backward pass, before the step."""
 
@@ -96,7 +107,15 @@ WAYS: dict[str, Callable[[nn.Module, torch.optim.Optimizer], nn.Module]] = {
 
 
 def weights(
-    way: str, make: Make, optimizer_of: Optimizer, steps: int, *, clip: float = 0.0, parts: int = 1, cast: bool = False
+    way: str,
+    make: Make,
+    optimizer_of: Optimizer,
+    steps: int,
+    *,
+    clip: float = 0.0,
+    parts: int = 1,
+    cast: bool = False,
+    scale: float = 1.0,
 ) -> list[torch.Tensor]:
     """What training ends with: some steps with a falling learning rate, each of ``parts`` backward passes."""
     torch.manual_seed(3)
@@ -104,6 +123,7 @@ def weights(
     optimizer = optimizer_of([each for each in model.parameters() if each.requires_grad])
     net = WAYS[way](model, optimizer)
     falling = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale, enabled=scale != 1)
     data = torch.Generator().manual_seed(dist.get_rank())
     for _ in range(steps):
         for part in range(parts):
@@ -111,12 +131,13 @@ def weights(
             with nullcontext() if part == parts - 1 else net.no_sync():
                 with torch.autocast("cpu", torch.bfloat16, enabled=cast):
                     loss = nn.functional.cross_entropy(net(x).float(), y)
-                loss.backward()
+                scaler.scale(loss).backward()
         if isinstance(net, Unchained):
             net.exchange()
         if clip:
             clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         falling.step()
         optimizer.zero_grad()
     kept = model.state_dict()  # does what is left of the last step
@@ -195,6 +216,7 @@ def evaluated(steps: int) -> bool:
     model = Fickle()
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
     net = antiphon.torch.chain(model, optimizer)
+    replaced = model.first.bias
     own = torch.full((1, 64), 1.0 + dist.get_rank())
     for number in range(steps):
         net(own).sum().backward()
@@ -204,11 +226,14 @@ def evaluated(steps: int) -> bool:
                 return False
             if not torch.allclose(model.first.weight.grad[:, 0], model.second.weight.sum(0) * mean, rtol=1e-4):
                 return False
-        old = model.second.bias.detach().clone()
+        old, kept = model.second.bias.detach().clone(), replaced.detach().clone()
+        replaced.grad = torch.ones_like(replaced) if number % 2 else None
         optimizer.step()
         with torch.no_grad():
             net(own)
         if not torch.allclose(model.second.bias, old - 0.5) or net.due:
+            return False
+        if not torch.equal(replaced, kept - 0.5 * (number % 2)):
             return False
     return True
 
@@ -221,6 +246,8 @@ def cases(steps: int) -> Iterator[tuple[str, object]]:
     yield "frozen", equal(8, three, frozen, adam)
     yield "accumulated", equal(8, "chained ddp", Cnn, sgd, parts=3)
     yield "autocast", equal(8, three, Transformer, sgd, cast=True)
+    yield "scaled", equal(8, three, Transformer, adam, cast=True, scale=1024.0)
+    yield "checkpointed", equal(8, three, Checkpointed, sgd)
     yield "evaluated", evaluated(4)
     yield "compiled", refused(lambda: torch.compile(Cnn(), backend="eager"))
     yield "wrapped", refused(lambda: DistributedDataParallel(Cnn()))

@@ -12,7 +12,7 @@ from pytorch.lab import local
 pytest.importorskip("torch", reason="torch is too large for the development environment")
 
 SCRIPT = str(Path(__file__).with_name("chaining.py"))
-EQUAL = ("cnn", "transformer", "clipped", "frozen", "accumulated", "autocast", "evaluated")
+EQUAL = ("cnn", "transformer", "clipped", "frozen", "accumulated", "autocast", "scaled", "checkpointed", "evaluated")
 REFUSED = {
     "compiled": "cannot look into a OptimizedModule; compile its layers",
     "wrapped": "cannot look into a DistributedDataParallel; give the model in it",

@@ -149,7 +149,7 @@ impl Carrier {
     ///
     /// Raises AntiphonError: `unknown-name`, `not-applicable` for the type or reduction; `bad-spec` if memory is missing;
     /// `bad-size` if it has no whole number of elements; `stalled` if a link or rank has failed.
-    #[pyo3(signature = (plan, group, sequence, memory: "list[tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]]", element, operation, parts: "Sequence[Sequence[tuple[int, int]]]" = vec![]))]
+    #[pyo3(signature = (plan, group, sequence, memory: "list[tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]]", element, operation, parts: "Sequence[Sequence[tuple[int, int]]] | None" = None))]
     fn collective(
         &self,
         plan: &Plan,
@@ -158,7 +158,7 @@ impl Carrier {
         memory: Vec<(usize, Bound<'_, PyArray1<u8>>)>,
         element: Text<'_>,
         operation: Text<'_>,
-        parts: Vec<Part>,
+        parts: Option<Vec<Part>>,
     ) -> PyResult<Operation> {
         let element = ElementType::parse(element.0).map_err(raise)?;
         let reduction = Reduction::parse(operation.0, element).map_err(raise)?;
@@ -179,7 +179,7 @@ impl Carrier {
                 return Err(raise(Error::new(Code::BadSpec, what)));
             }
         }
-        let key = self.get()?.begin(plan.plan.clone(), (group, sequence), element, reduction, &parts).map_err(raise)?;
+        let key = self.get()?.begin(plan.plan.clone(), (group, sequence), element, reduction, &parts.unwrap_or_default()).map_err(raise)?;
         let memory = memory.into_iter().map(|(start, array)| (start, array.unbind())).collect();
         Ok(Operation::new(Some(key), memory, None))
     }

@@ -34,15 +34,16 @@ impl Execution {
     /// end) each.
     ///
     /// Raises AntiphonError: `bad-size`, `bad-spec` for wrong arrays.
-    #[pyo3(signature = (arrays: "Sequence[_Array]", threads, parts: "Sequence[Sequence[tuple[int, int]]]" = vec![], on_final: "Callable[[int, int], object] | None" = None))]
+    #[pyo3(signature = (arrays: "Sequence[_Array]", threads, parts: "Sequence[Sequence[tuple[int, int]]] | None" = None, on_final: "Callable[[int, int], object] | None" = None))]
     fn run(
         &self,
         py: Python<'_>,
         arrays: &Bound<'_, PyAny>,
         threads: usize,
-        parts: Vec<core::Part>,
+        parts: Option<Vec<core::Part>>,
         on_final: Option<Py<PyAny>>,
     ) -> PyResult<()> {
+        let parts = parts.unwrap_or_default();
         macro_rules! of_type {
             ($($array:ty: $number:ty),*) => {
                 $(if let Ok(arrays) = arrays.extract() { return self.run_as::<$array, $number>(py, arrays, threads, &parts, on_final); })*
@@ -161,6 +162,7 @@ impl Executor {
     }
 
     /// From the next `restart` on, `final_parts` says which parts of the memory are final: ranges (first byte, end) each.
+    #[pyo3(signature = (parts: "Sequence[Sequence[tuple[int, int]]]"))]
     fn watch(&mut self, parts: Vec<core::Part>) -> PyResult<()> {
         let finality = core::Finality::new(&self.schedule, self.number, self.element.bytes(), &parts);
         self.fresh.watch(finality.map_err(raise)?);

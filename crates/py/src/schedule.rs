@@ -115,7 +115,7 @@ impl Schedule {
     /// `itemsize` bytes are whole.
     ///
     /// Raises AntiphonError: `bad-size`, `too-large` past 2^24 chunks.
-    #[pyo3(signature = (itemsize = 1))]
+    #[pyo3(signature = (itemsize: "int" = 1))]
     fn chunk_ranges<'py>(&self, py: Python<'py>, itemsize: i64) -> PyResult<Table<'py>> {
         let chunks: u64 = self.0.lanes.iter().fold(0, |sum, lane| sum.saturating_add(lane.chunks));
         if chunks > MOST_CHUNKS || !(1..=16).contains(&itemsize) {

@@ -40,7 +40,8 @@ def emulate(
 ) -> None:
     """Run collectives on an emulated fabric, measured beside predicted (docs/run.md).
 
-    With --chain it runs iterations of training: a backward pass, one all-reduce, a forward pass. Needs Linux, and root or user namespaces. All that it makes is gone when it ends, however it ends.
+    With --chain it runs iterations of training: a backward pass, one all-reduce, a forward pass.
+    Needs Linux, and root or user namespaces. All that it makes is gone when it ends, however it ends.
 
     Examples:
         antiphon testbed mesh:3x3 --compare --link-rate 50mbit --report testbed.html

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,24 @@ def test_threads_end_with_the_right_weights(spec: str) -> None:
     assert (found.layers, found.gradient_bytes) == (6, 5 * 40_000 + 4 * (2 + 3 + 4 + 5))
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_random_models_on_random_fabrics(seed: int) -> None:
+    """A layer that began before all its bytes were final would end with other weights."""
+    random = Random(seed)
+    spec = random.choice(
+        ["mesh:3x3,drop=0-1", "torus:2x4", "fc:5", "switch:4", "hypercube:3", "mesh:2x5", "bigraph:2x2"]
+    )
+    rows = [f"l{at},0,NONE,0,0,NONE,0,0,ALLREDUCE,{4 * random.randrange(5_000)}" for at in range(random.randint(1, 9))]
+    rows.append("last,0,NONE,0,0,NONE,0,0,ALLREDUCE,4")
+    table = antiphon.Workload.from_csv("layers", "\n".join([HEADER, *rows]))
+    algorithm = random.choice([None, "combs", "forest", "multitree", "ring-bi", "direct", "dbtree"])
+    try:
+        found = antiphon.measure_chain(spec, table, algorithm, iterations=2)
+    except antiphon.NotApplicable:
+        pytest.skip(f"{algorithm} on {spec}")
+    assert found.correct
+
+
 def test_an_algorithm_of_ones_own() -> None:
     found = antiphon.measure_chain("mesh:3x3", model(), "combs", iterations=1, busy=True)
     assert found.runs["variant"].tolist() == ["combs", "combs chained"]
@@ -62,7 +81,7 @@ def test_a_layer_waits_for_its_own_gradients_alone(chained: bool) -> None:
     rank = ChainedRank(schedule, 0, layers, chained, False)
     rank.prepare()
     began: list[float] = []
-    rank.compute.take = began.append  # type: ignore[method-assign]
+    rank.compute.take = began.append  # type: ignore[method-assign, assignment]
 
     def exchange(told: Any) -> None:
         began.clear()  # of the backward pass

@@ -150,9 +150,7 @@ def _variants(fabric: Fabric, algorithm: str | None, size: int) -> list[Variant]
             built[spec] = built.get(spec) or _built(fabric, spec, size)
         except NotApplicable:
             built[spec] = None
-    found = [
-        Variant(name, schedule, chained) for name, spec, chained in VARIANTS if (schedule := built[spec]) is not None
-    ]
+    found = [Variant(name, own, chained) for name, spec, chained in VARIANTS if (own := built[spec]) is not None]
     if not found:
         raise AntiphonError(f"neither trees nor rings are laid on {fabric.name}; give ALGORITHM", "not-applicable")
     return found

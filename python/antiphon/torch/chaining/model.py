@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -46,6 +47,8 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
         self.arrived: set[Any] = set()
         # Gradients are under way, or there and not yet used; the layers whose step is still to be done.
         self.exchanging, self.due = False, set[int]()
+        # What the step is to use, where somebody has looked at gradients before it.
+        self.looked_at: dict[Any, Any] = {}
         self.steps = LayerSteps(optimizer)
         # Schedulers of learning rates look for a method of the optimizer.
         optimizer.step = MethodType(lambda _, closure=None: self._step(closure), optimizer)
@@ -157,7 +160,8 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
             each.wait(layer)
         own = self.layers[layer]
         self.due.discard(layer)
-        self.steps.do(((each, self._gradient(each)) for each in own), own[0].device.type)
+        found = ((each, self.looked_at[each] if each in self.looked_at else self._gradient(each)) for each in own)
+        self.steps.do(found, own[0].device.type)
 
     def _gradient(self, parameter: Any) -> Any:
         view = self.views[parameter]
@@ -173,16 +177,18 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
             return
         self.exchanging, self.due = False, set(range(len(self.layers)))
         self.steps.ask()
+        self.looked_at = {each: each.grad for each in self.layer_of if not isinstance(each.grad, Pending)}
         for parameter in self.layer_of:
             parameter.grad = None
 
-    def _arrive(self) -> None:
-        """Waits for all sums, which then are ordinary gradients."""
+    def _arrive(self, parameter: Any = None) -> Any:
+        """Waits for all sums, which then are ordinary gradients; gives that of a parameter."""
         for each in self.gradients:
             each.wait()
-        for parameter in self.layer_of:
-            if isinstance(parameter.grad, Pending):
-                parameter.grad = self._gradient(parameter)
+        for each in self.layer_of:
+            if isinstance(each.grad, Pending):
+                each.grad = self._gradient(each)
+        return None if parameter is None else parameter.grad
 
     # What backward passes do.
 
@@ -236,4 +242,4 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
         for each in self.gradients:
             each.begin()
         for parameter in self.layer_of:
-            parameter.grad = Pending.of(self._gradient(parameter), self._arrive)
+            parameter.grad = Pending.of(parameter, partial(self._arrive, parameter))

@@ -12,12 +12,12 @@ class Pending(torch.Tensor):  # type: ignore[misc]  # torch is not there when ty
     """A gradient under way. Whatever is done with it waits for the whole exchange first, and is done to the sum:
     clipping by the norm of all gradients, unscaling, looking at it."""
 
-    arrive: Callable[[], None]
+    arrive: Callable[[], Any]
 
     @staticmethod
-    def of(tensor: Any, arrive: Callable[[], None]) -> Any:
-        """Stands for ``tensor``, which is right after ``arrive``."""
-        made = torch.Tensor._make_subclass(Pending, tensor)
+    def of(parameter: Any, arrive: Callable[[], Any]) -> Any:
+        """Stands for the gradient of a parameter, which ``arrive`` gives; its own numbers nobody sees."""
+        made = torch.Tensor._make_subclass(Pending, parameter.detach())
         made.arrive = arrive
         return made
 
@@ -31,8 +31,7 @@ class Pending(torch.Tensor):  # type: ignore[misc]  # torch is not there when ty
 def _arrived(value: Any) -> Any:
     if isinstance(value, Pending):
         with torch._C.DisableTorchFunctionSubclass():
-            value.arrive()
-            return value.as_subclass(torch.Tensor)
+            return value.arrive()
     if isinstance(value, dict):
         return {key: _arrived(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -27,8 +27,8 @@ class LayerSteps:
         ]
 
     def do(self, gradients: Iterable[tuple[Any, Any]], device: str) -> None:
-        """Steps parameters, given with their gradients, which they have no longer than that."""
-        some = dict(gradients)
+        """Steps parameters that are given with gradients, which they have no longer than that."""
+        some = {each: gradient for each, gradient in gradients if gradient is not None}
         groups = self.optimizer.param_groups
         now = [{name: value for name, value in group.items() if name != "params"} for group in groups]
         members = [group["params"] for group in groups]

@@ -54,8 +54,9 @@ def chain_document(found: antiphon.ChainMeasurement) -> Document:
     without = ["Predicted:", "Ratio:"] if all(row["predicted_us"] is None for row in rows) else []
     table = table_of(
         rows,
-        "Variant {variant} | Algorithm {algorithm} | Iteration: {iteration_us:,.0f} us | Predicted: {predicted_us:,.0f} us"
-        " | Ratio: {ratio:.3f} | Least: {least_us:,.0f} us | Most: {most_us:,.0f} us | Of ideal: {share:.0%} | Weights: {weights}",
+        "Variant {variant} | Algorithm {algorithm} | Iteration: {iteration_us:,.0f} us"
+        " | Predicted: {predicted_us:,.0f} us | Ratio: {ratio:.3f} | Least: {least_us:,.0f} us"
+        " | Most: {most_us:,.0f} us | Of ideal: {share:.0%} | Weights: {weights}",
         f"{found.model} on {found.fabric}, {found.ranks} ranks by {found.transport}",
         lambda row: "" if row["equal"] else "bold red",
         without,
