@@ -327,6 +327,8 @@ impl Schedule {
         root: Option<u32> = self.0.collective.kind.rooted().then_some(self.0.collective.root);
         /// Size of the full buffer in bytes: with a matrix, the most that a rank sends.
         bytes: u64 = self.0.bytes;
+        /// At multiples of so many bytes shards are cut and chunks begin.
+        align: u64 = self.0.align.bytes();
         /// Sum of the matrix in bytes; None without.
         matrix_bytes: Option<u64> = self.0.matrix.as_ref().map(|matrix| matrix.total());
         /// Number of ranks of the fabric, excluded ones among them.

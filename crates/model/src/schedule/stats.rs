@@ -49,10 +49,10 @@ impl Schedule {
     pub fn sends_the_same(&self, other: &Schedule) -> bool {
         fn what(schedule: &Schedule) -> impl PartialEq {
             let Schedule { schema: _, algorithm: _, certificate: _, phases, .. } = schedule;
-            let Schedule { fabric, collective, bytes, matrix, ranks, group, excluded, placement, .. } = schedule;
+            let Schedule { fabric, collective, bytes, matrix, align, ranks, group, excluded, placement, .. } = schedule;
             let Schedule { bundled_links, lanes, transfers, endpoint, conflict_free, .. } = schedule;
             let phases: Vec<_> = phases.iter().map(|phase| (phase.barrier, phase.configuration)).collect();
-            let whom = (fabric, collective, bytes, matrix, ranks, group, excluded, placement);
+            let whom = (fabric, collective, bytes, matrix, align, ranks, group, excluded, placement);
             // Lists of different lengths are told apart at once.
             (whom, conflict_free, transfers.len(), bundled_links, lanes, phases, endpoint, transfers)
         }
