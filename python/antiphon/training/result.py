@@ -65,8 +65,8 @@ class Training(Result):
     )
 
     relays: Table | None = says(
-        "of every rank on which routes are passed on, its number, the ``streams`` and how many times as long it computes"
-        " beside an exchange (``slowdown``); None if ``relay_processors`` is 0.",
+        "a row for every ``rank`` that passes on ``streams``, and how many times as long it computes beside an exchange"
+        " (``slowdown``); None if ``relay_processors`` is 0.",
         "relays?",
         default=None,
     )

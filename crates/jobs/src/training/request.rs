@@ -87,7 +87,7 @@ impl IterationRequest {
         let times = compute::layer_times(&workload, processor, batch)?;
         let beside = |relayed: u64| {
             let by: &dyn Display =
-                if relayed > 0 { &"what a rank passes on" } else { &format!("endpoint {}", endpoint.spec()) };
+                if relayed > 0 { &"what a rank passes on (relay_processors)" } else { &format!("endpoint {}", endpoint.spec()) };
             let left = endpoint.left().without_processors(relayed);
             compute::times_beside(&workload, processor, batch, &times, (left, by), self.memory_bound)
         };
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((apart.costs[0].beside.0[0], apart.slowdowns[0]), (1_000_000, 1.0));
         let error = plan(behind, dynamic, &[0, 1_000_000]).err().unwrap();
         assert_eq!(error.code, Code::NotApplicable);
-        let what = "what a rank passes on leaves nothing to compute with; exchange after the backward pass only";
+        let what = "what a rank passes on (relay_processors) leaves nothing to compute with; exchange after the backward pass only";
         assert_eq!(error.message, what);
     }
 }
