@@ -63,13 +63,16 @@ def models() -> str:
 
 
 def algorithms() -> str:
-    """The options of algorithms."""
+    """The options of algorithms, those that all have once."""
     rows = []
-    for algorithm in antiphon.algorithms():
-        for option in algorithm.options:
-            key, values, _, meaning, *_ = row(option, "")
-            default = option.default if " " in option.default else code(option.default)
-            rows.append([code(algorithm.name), key, values, default, meaning])
+    known = antiphon.algorithms()
+    shared = set.intersection(*({option.key for option in algorithm.options} for algorithm in known))
+    options = [(code(each.name), option) for each in known for option in each.options if option.key not in shared]
+    options += [("all", option) for option in known[0].options if option.key in shared]
+    for name, option in options:
+        key, values, _, meaning, *_ = row(option, "")
+        default = option.default if " " in option.default else code(option.default)
+        rows.append([name, key, values, default, meaning])
     return table(["Algorithm", "Option", "Values", "Default", "Meaning"], rows)
 
 

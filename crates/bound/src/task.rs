@@ -3,7 +3,7 @@
 use super::paths::{CheapestPaths, UNREACHABLE};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
-use antiphon_model::collective::{Collective, Data, Kind, Matrix, shard};
+use antiphon_model::collective::{Collective, Data, Kind, Matrix};
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::Schedule;
 
@@ -80,7 +80,7 @@ impl Task {
     /// From the nodes of the ranks that take part, of the root, and of the ranks that are left out.
     fn of_nodes(fabric: &Fabric, kind: Kind, data: Data, nodes: &[NodeId], root: NodeId, out: &[NodeId]) -> Task {
         const NONE: usize = usize::MAX;
-        let Data { bytes, matrix } = data;
+        let Data { bytes, matrix, align } = data;
         let mut site_of = vec![NONE; fabric.nodes.len()];
         let mut sites: Vec<Site> = Vec::new();
         for (index, &node) in nodes.iter().enumerate() {
@@ -90,7 +90,7 @@ impl Task {
                 sites.push(Site { node, ranks: 0, shards: 0 });
             }
             sites[*at].ranks += 1;
-            sites[*at].shards += shard(bytes, nodes.len(), index).1 as u128;
+            sites[*at].shards += align.shard(bytes, nodes.len(), index).1 as u128;
         }
         // The root of a collective without one may be left out: any site serves.
         let root = Some(site_of[root as usize]).filter(|&site| site != NONE).unwrap_or(0);

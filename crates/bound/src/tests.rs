@@ -3,7 +3,7 @@
 use super::capacity::{Capacities, Load};
 use super::*;
 use antiphon_base::units::{Bytes, Rate};
-use antiphon_model::collective::Matrix;
+use antiphon_model::collective::{Align, Matrix};
 use antiphon_model::fabric::{DimensionShape, Link, Node, NodeId, Shape, grid::grid};
 use antiphon_model::schedule::Certificate;
 use antiphon_sim::cost::CostModel;
@@ -390,7 +390,7 @@ fn matrix_of(ranks: usize, numbers: &[Bytes]) -> Option<Matrix> {
 
 /// The worst cut by trying every node set.
 fn cut_by_force(fabric: &Fabric, capacities: &Capacities, collective: Collective, bytes: Bytes) -> Load {
-    let shard = |rank| antiphon_model::collective::shard(bytes, fabric.ranks(), rank).1 as u128;
+    let shard = |rank| Align::default().shard(bytes, fabric.ranks(), rank).1 as u128;
     let mut worst = Load::NONE;
     for set in 0u32..1 << fabric.nodes.len() {
         let has = |node: NodeId| set >> node & 1 == 1;

@@ -1,6 +1,6 @@
 //! Small hand-made schedules for the tests.
 
-use antiphon_model::collective::{Collective, Kind, shard};
+use antiphon_model::collective::{Align, Collective, Kind};
 use antiphon_model::fabric::{DimensionShape, Fabric, grid::grid};
 use antiphon_model::schedule::{Builder, Dependencies, Dependency, Event, Lane, Op, Schedule, TransferId};
 use antiphon_model::system::System;
@@ -31,12 +31,12 @@ fn builder(fabric: &Fabric, kind: Kind, root: u32, bytes: u64) -> Builder<'_> {
 fn shards(builder: &mut Builder, chunks: u64) {
     let (bytes, ranks) = (builder.schedule.bytes, builder.schedule.ranks);
     for rank in 0..ranks {
-        let (offset, length) = shard(bytes, ranks as usize, rank as usize);
+        let (offset, length) = Align::default().shard(bytes, ranks as usize, rank as usize);
         builder.lane(Lane {
             offset,
             bytes: length,
             chunks,
-            chunk_bytes: Lane::payload(length, chunks),
+            chunk_bytes: Align::default().payload(length, chunks),
             stride: ranks - 1,
             source: rank,
             owner: rank,
@@ -51,7 +51,7 @@ fn whole(builder: &mut Builder, chunks: u64, stride: u32) {
         offset: 0,
         bytes,
         chunks,
-        chunk_bytes: Lane::payload(bytes, chunks),
+        chunk_bytes: Align::default().payload(bytes, chunks),
         stride,
         source: 0,
         owner: 0,
@@ -187,7 +187,7 @@ pub fn direct_all_to_all(ranks: u32, bytes: u64) -> Case {
     let fabric = ring_fabric(ranks);
     let mut builder = builder(&fabric, Kind::AllToAll, 0, bytes);
     for (source, owner) in (0..ranks).flat_map(|s| (0..ranks).map(move |o| (s, o))) {
-        let lane = builder.block(shard(bytes, ranks as usize, owner as usize), 0);
+        let lane = builder.block(Align::default().shard(bytes, ranks as usize, owner as usize), 0);
         let entry = &mut builder.schedule.lanes[lane as usize];
         (entry.source, entry.owner) = (source, owner);
         if source != owner {

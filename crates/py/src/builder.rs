@@ -1,9 +1,9 @@
 //! `antiphon.ScheduleBuilder`.
 
-use crate::operations::collective;
+use crate::operations::{aligned, collective};
 use crate::prelude::*;
-use antiphon_base::units::{Bytes, clip};
-use antiphon_model::collective::Collective;
+use antiphon_base::units::clip;
+use antiphon_model::collective::{Collective, Data};
 use antiphon_model::fabric;
 use antiphon_model::schedule::{Builder, Dependency, Event, Lane, LaneId, MAX_TRANSFERS, Op, Payload, TransferId};
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// Builds a schedule for a collective of `bytes` bytes on a fabric, step by step: cut the buffer into lanes, add
 /// transfers, `finish`. A transfer carries what its sender had before the step; what it waits for follows from that.
 /// The fabric may be a specification. `name` is shown as the algorithm, `excluded` ranks take no part, and
-/// `conflict_free` claims, to be proven, that no link has two messages in a step.
+/// `conflict_free` claims, to be proven, that no link has two messages in a step. Lanes and their chunks begin at multiples
+/// of `align` bytes, as those of `antiphon.shard`.
 ///
 /// >>> import antiphon
 /// >>> builder = ScheduleBuilder("ring:3", "broadcast", "1KiB")
@@ -21,12 +22,13 @@ use std::sync::Arc;
 /// >>> antiphon.verify("ring:3", builder.finish()).complete
 /// True
 ///
-/// Raises AntiphonError: `unknown-name`, `bad-spec` for a root that does not exist, `bad-size`.
+/// Raises AntiphonError: `unknown-name`, `bad-spec` for a root that does not exist or another `align` than a power of
+/// two from 4 to 4096, `bad-size`.
 #[pyclass(module = "antiphon")]
 pub struct ScheduleBuilder {
     fabric: Arc<fabric::Fabric>,
     collective: Collective,
-    bytes: Bytes,
+    data: Data,
     name: String,
     excluded: Vec<u32>,
     conflict_free: bool,
@@ -46,7 +48,7 @@ enum Call {
 #[pymethods]
 impl ScheduleBuilder {
     #[new]
-    #[pyo3(signature = (fabric, collective, bytes, name = "custom", *, root = 0, excluded = [], conflict_free = false))]
+    #[pyo3(signature = (fabric, collective, bytes, name = "custom", *, root = 0, excluded = [], conflict_free = false, align = 4))]
     fn new(
         py: Python<'_>,
         fabric: FabricLike,
@@ -56,6 +58,7 @@ impl ScheduleBuilder {
         root: Int,
         excluded: Fit<Vec<u32>>,
         conflict_free: bool,
+        align: Int,
     ) -> PyResult<Self> {
         let fabric = match fabric {
             FabricLike::Object(fabric) => fabric.get().0.clone(),
@@ -64,7 +67,7 @@ impl ScheduleBuilder {
         Ok(ScheduleBuilder {
             collective: self::collective(collective.0, root, &fabric)?,
             fabric,
-            bytes: bytes.0,
+            data: Data { align: aligned(align)?, ..bytes.0.into() },
             name: name.0.into(),
             excluded: excluded.0,
             conflict_free,
@@ -96,7 +99,8 @@ impl ScheduleBuilder {
         owner: Fit<u32>,
     ) -> LaneId {
         let (bytes, chunks) = (bytes.0, chunks.0);
-        let chunk_bytes = chunk_bytes.map_or_else(|| Lane::payload(bytes, chunks.max(1)).max(1), |size| size.0);
+        let chunk_bytes =
+            chunk_bytes.map_or_else(|| self.data.align.payload(bytes, chunks.max(1)).max(1), |size| size.0);
         let (offset, stride, source, owner) = (offset.0, stride.0, source.0, owner.0);
         self.lanes.push(Lane { offset, bytes, chunks, chunk_bytes, stride, source, owner });
         self.lanes.len() as LaneId - 1
@@ -250,7 +254,7 @@ impl ScheduleBuilder {
     }
 
     fn replay(&self) -> Result<antiphon_model::schedule::Schedule, Error> {
-        let mut builder = Builder::new(&self.name, &self.fabric, self.collective, self.bytes);
+        let mut builder = Builder::new(&self.name, &self.fabric, self.collective, self.data.clone());
         builder.keep_numbers = true;
         builder.schedule.excluded.clone_from(&self.excluded);
         builder.schedule.conflict_free = self.conflict_free;

@@ -4,7 +4,7 @@ use crate::prelude::*;
 use antiphon_base::units;
 use antiphon_bound as bound;
 use antiphon_formats::chrome;
-use antiphon_model::collective::{self, Collective, Kind};
+use antiphon_model::collective::{Align, Collective, Kind};
 use antiphon_model::energy::Attojoules;
 use antiphon_model::{fabric, system};
 use antiphon_plan::algorithm;
@@ -28,6 +28,11 @@ pub fn collective(name: &str, root: Int, fabric: &fabric::Fabric) -> PyResult<Co
         return Err(raise(Error::new(Code::BadSpec, text)));
     }
     Ok(Collective { kind, root: if kind.rooted() { root } else { 0 } })
+}
+
+/// The alignment of so many bytes.
+pub fn aligned(bytes: Int) -> PyResult<Align> {
+    Align::new(bytes.get("align")?).map_err(raise)
 }
 
 /// A system given by preset name or as an object.
@@ -489,18 +494,21 @@ pub fn format_bytes(bytes: Size) -> String {
     units::format_bytes(bytes.0)
 }
 
-/// First byte and length in bytes of shard `index` (from 0) of a buffer cut into `parts`.
+/// First byte and length in bytes of shard `index` (from 0) of a buffer cut into `parts` at multiples of `align` bytes.
 ///
-/// >>> shard("1KiB", 4, 1)
-/// (256, 256)
+/// >>> shard("1KiB", 4, 1), shard(100, 3, 1, align=16)
+/// ((256, 256), (32, 32))
 ///
-/// Raises AntiphonError: `bad-size`; `bad-spec` if there is no such shard.
+/// Raises AntiphonError: `bad-size`; `bad-spec` if there is no such shard, or for an `align` that is no power of two from 4
+/// to 4096.
+#[literal_defaults]
 #[pyfunction]
-pub fn shard(bytes: Size, parts: Int, index: Int) -> PyResult<(u64, u64)> {
+#[pyo3(signature = (bytes, parts, index, align = 4))]
+pub fn shard(bytes: Size, parts: Int, index: Int, align: Int) -> PyResult<(u64, u64)> {
     let (parts, index): (usize, usize) = (parts.get("parts")?, index.get("index")?);
     if index >= parts {
         let text = format!("shard {index} of {parts} does not exist");
         return Err(raise(Error::new(Code::BadSpec, text)));
     }
-    Ok(collective::shard(bytes.0, parts, index))
+    Ok(aligned(align)?.shard(bytes.0, parts, index))
 }

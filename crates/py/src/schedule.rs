@@ -211,6 +211,15 @@ impl Schedule {
         Ok(nanos(time))
     }
 
+    /// For every rank of the fabric, or of the whole one of a group, the streams that it passes on: pairs of links by which
+    /// routes come in and go out.
+    ///
+    /// Raises AntiphonError: `bad-file` for routes over links that the fabric does not have.
+    fn relays(&self, py: Python<'_>, fabric: &Fabric) -> PyResult<Vec<u32>> {
+        let (schedule, fabric) = (&self.0, &fabric.0);
+        run(py, || schedule.relays(fabric))
+    }
+
     /// Whether another schedule sends the same messages in the same order, whatever made the two, how its phases are
     /// named and how near it claims to be to the optimum: then their runs are the same.
     fn sends_the_same(&self, py: Python<'_>, other: &Schedule) -> bool {
@@ -347,6 +356,8 @@ impl Schedule {
         root: Option<u32> = self.0.collective.kind.rooted().then_some(self.0.collective.root);
         /// Size of the full buffer in bytes: with a matrix, the most that a rank sends.
         bytes: u64 = self.0.bytes;
+        /// At multiples of so many bytes shards are cut and chunks begin.
+        align: u64 = self.0.align.bytes();
         /// Sum of the matrix in bytes; None without.
         matrix_bytes: Option<u64> = self.0.matrix.as_ref().map(|matrix| matrix.total());
         /// Number of ranks of the fabric, excluded ones among them.

@@ -130,7 +130,8 @@ pub fn settled<'py>(py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> Py
 
 /// One iteration of training, before the times of its exchanges are known: `batch` samples on each rank, or on those that
 /// share a model. `compute` is a compute model with options. While something is exchanged, computation lacks what the
-/// `endpoint` takes. Other keywords are those of `inputs("train")`.
+/// `endpoint` takes, and what the rank passes on that has most of it: `relays` has millionths of the processors, for every
+/// rank. Other keywords are those of `inputs("train")`.
 ///
 /// >>> import antiphon
 /// >>> plan = TrainingPlan(antiphon.Workload("resnet50"), "roofline", 32)
@@ -151,13 +152,14 @@ pub struct TrainingPlan {
 #[pymethods]
 impl TrainingPlan {
     #[new]
-    #[pyo3(signature = (workload, compute, batch, endpoint = "system", **options: "Unpack[TrainOptions]"))]
+    #[pyo3(signature = (workload, compute, batch, endpoint = "system", relays = [], **options: "Unpack[TrainOptions]"))]
     fn new(
         py: Python<'_>,
         workload: &Workload,
         compute: Text<'_>,
         batch: Int,
         endpoint: Text<'_>,
+        relays: Fit<Vec<u64>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let processor = Processor::parse(compute.0).map_err(raise)?;
@@ -165,8 +167,14 @@ impl TrainingPlan {
         let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
         let mut request = IterationRequest::default();
         fill("train", &mut request, IterationRequest::INPUTS, options)?;
-        let planned = run(py, || request.plan(&workload.layers, &processor, batch, &endpoint))?;
+        let planned = run(py, || request.plan(&workload.layers, &processor, batch, &endpoint, &relays.0))?;
         Ok(TrainingPlan { request, planned, endpoint })
+    }
+
+    /// For each rank of `relays`, how many times as long it computes beside an exchange for what it passes on.
+    #[getter]
+    fn slowdowns(&self) -> Vec<f64> {
+        self.planned.slowdowns.clone()
     }
 
     /// For each exchange, whether it is of weights' gradients.

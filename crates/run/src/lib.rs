@@ -109,8 +109,8 @@ fn misaligned(schedule: &Schedule, element: u64) -> Option<String> {
         let range = format!("lane {id} (bytes {}..{})", lane.offset, lane.offset + lane.bytes);
         if !whole(lane.offset) || !whole(lane.bytes) {
             Some(range)
-        } else if lane.chunks > 1 && !whole(lane.payload_per_chunk()) {
-            Some(format!("{range}: a chunk of {} bytes", lane.payload_per_chunk()))
+        } else if lane.chunks > 1 && !whole(schedule.payload_per_chunk(lane)) {
+            Some(format!("{range}: a chunk of {} bytes", schedule.payload_per_chunk(lane)))
         } else {
             None
         }

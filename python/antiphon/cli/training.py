@@ -134,7 +134,9 @@ def _page(results: list[tuple[Training, list[Training]]], refused: list[dict[str
 
 
 def _check_taken(systems: Sequence[antiphon.System], parameters: dict[str, Any]) -> None:
-    """Refuses what is about an endpoint that takes something from computation, if there is none."""
+    """Refuses what is about an endpoint that takes something from computation, if there is none, nor relays that do."""
+    if any(system.relay_processors for system in systems):
+        return
     endpoints = {system.endpoint.partition(":")[0] for system in systems}
     declared = {key: each for key, each in inputs(antiphon.train).items() if each.needs == "endpoint"}
     given = [key for key, each in declared.items() if parameters[key] != each.default]

@@ -43,7 +43,7 @@ def run(
         schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
         system: preset, file or System.
         fidelity: in how much detail.
-        bound: that of all ranks at this fidelity, if it is known.
+        bound: that of all ranks at this fidelity with shards of whole elements, if it is known.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
         energy: also what the run takes (docs/energy.md).
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
@@ -54,7 +54,7 @@ def run(
     """
     fabric, system = as_fabric(fabric), as_system(system)
     schedule = as_schedule(schedule, fabric)
-    if bound is None or schedule.bound_of != ALL_RANKS:
+    if bound is None or schedule.bound_of != ALL_RANKS or schedule.align > 4:
         bound = schedule.lower_bound(fabric, system, fidelity)
     return Run(
         fabric=fabric.name,

@@ -39,6 +39,14 @@ class Network(Protocol):
         """Copies of the model that train."""
         ...
 
+    def relays(self, plan: TrainingPlan, model: str) -> list[int]:
+        """For every rank, the most streams that it passes on during one exchange.
+
+        Raises:
+            AntiphonError: ``not-applicable`` where there are no routes.
+        """
+        ...
+
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
         """The iteration."""
         ...
@@ -69,7 +77,24 @@ class OnFabric(ABC):
         excluded = build(self._fabric, self._algorithm, "all-reduce", 1 << 20, self._system).excluded
         return (self.ranks - len(excluded)) // self._divided
 
+    def relays(self, plan: TrainingPlan, model: str) -> list[int]:
+        most = [0] * self.ranks
+        for key in dict.fromkeys(self._keys_of(plan, model)):
+            # Groups exchange at the same time.
+            streams = map(sum, zip(*(each.relays(self._fabric) for each in self._schedules(key)), strict=True))
+            most = list(map(max, most, streams))
+        return most
+
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
+        self._keys = self._keys_of(plan, model)
+        return self._timed(plan, self._keys, model)
+
+    def _keys_of(self, plan: TrainingPlan, model: str) -> list[Key]:
+        """The exchanges.
+
+        Raises:
+            AntiphonError: ``too-large`` for too many of different sizes.
+        """
         kinds = collectives_of(self._algorithm)
         keys: list[Key] = [
             (self._algorithm if kind in kinds else self._exchange, kind, size, gradients)
@@ -79,8 +104,7 @@ class OnFabric(ABC):
         if distinct > MOST_TIMED:
             message = f"{model}: {distinct:,} collectives of different sizes; larger buckets need fewer"
             raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
-        self._keys = keys
-        return self._timed(plan, keys, model)
+        return keys
 
     def energies(self) -> tuple[list[Energy], float]:
         of = {key: self._energy(key) for key in dict.fromkeys(self._keys)}
@@ -166,6 +190,10 @@ class OnRails:
 
     def replicas(self) -> int:
         return max(self.ranks // max(self._model_parallel, 1), 1)
+
+    def relays(self, plan: TrainingPlan, model: str) -> list[int]:
+        message = f"{self.name}: rails have no routes through other NPUs; relay_processors is for fabrics"
+        raise AntiphonError(message, "not-applicable")
 
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
         how = (self.name, self._scheduler, self._intra, self._chunks)

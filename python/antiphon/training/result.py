@@ -64,6 +64,13 @@ class Training(Result):
         default=None,
     )
 
+    relays: Table | None = says(
+        "a row for every ``rank`` that passes on ``streams``, and how many times as long it computes beside an exchange"
+        " (``slowdown``); None if ``relay_processors`` is 0.",
+        "relays?",
+        default=None,
+    )
+
     row = "trainings"
     headline = (
         "Training {0.model} on {0.fabric} with {0.algorithm}: iteration {0.iteration_ns:,.1f} ns,"

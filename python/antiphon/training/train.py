@@ -47,6 +47,7 @@ CHAINED = ("ccube", "both")
 """Overlap policies with which the next forward pass runs behind the exchange of gradients."""
 IN_FLIGHT = ("serial", "shared")
 """Whether exchanges on a fabric run one after the other, or share its links."""
+MILLION = 1_000_000
 MOST_SAMPLES = (1 << 32) - 1
 """Samples of an iteration, as counts go in the core."""
 
@@ -187,7 +188,13 @@ def train(
         message = f"{work.name}: the table's times are of its own batch, so its batch cannot be divided; use batch"
         raise AntiphonError(message, "not-applicable")
     batch = default_batch(compute) if batch is None else batch
-    plan = TrainingPlan(work, compute, batch, system.endpoint, **options)
+    plan, relays = TrainingPlan(work, compute, batch, system.endpoint, **options), None
+    if share := round(system.relay_processors * MILLION):
+        streams = network.relays(plan, work.name)
+        plan = TrainingPlan(work, compute, batch, system.endpoint, [count * share for count in streams], **options)
+        found = zip(range(network.ranks), streams, plan.slowdowns, strict=True)
+        columns = ("rank", "streams", "slowdown")
+        relays = Table.of_rows([dict(zip(columns, each, strict=True)) for each in found if each[1]])
     prefix = None if chakra is None else check_prefix(chakra, "chakra")
     if prefix is not None and isinstance(network, OnRails):
         raise AntiphonError(f"{network.name}: traces are of exchanges on fabrics, not on rails", "not-applicable")
@@ -219,6 +226,7 @@ def train(
         iteration=iteration,
         layers=Table(plan.layers),
         energy=spent,
+        relays=relays,
         **{each.name: settled[each.name] for each in fields(Training) if each.name in settled},
     )
 

@@ -11,7 +11,7 @@ use super::{FileProof, Foreign, check_target, fail};
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
-use antiphon_model::collective::{Collective, Kind, shard};
+use antiphon_model::collective::{Align, Collective, Kind};
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::{Builder, Lane, Op, Schedule};
 use antiphon_proof::verify_watched;
@@ -114,6 +114,7 @@ impl Foreign for Flows {
         self.prove(watch)?;
         let ranks = self.nodes.len();
         check_target(ranks, fabric, bytes, placement)?;
+        let align = Align::default();
         let mut builder = Builder::new(self.name, fabric, self.collective(), bytes).watched(watch);
         builder.schedule.placement = placement.to_vec();
         builder.phase("main", false);
@@ -123,12 +124,12 @@ impl Foreign for Flows {
         if self.kind == Kind::AllToAll {
             // Shards that ranks have for themselves.
             for rank in 0..ranks as u32 {
-                builder.shard_block(rank, shard(bytes, ranks, rank as usize), 0);
+                builder.shard_block(rank, align.shard(bytes, ranks, rank as usize), 0);
             }
         }
         for piece in &self.pieces {
-            let (start, length) = shard(bytes, self.parts as usize, piece.part as usize);
-            let at = |cut: f64| if cut >= 1.0 { length } else { (length as f64 * cut) as Bytes & !3 };
+            let (start, length) = align.shard(bytes, self.parts as usize, piece.part as usize);
+            let at = |cut: f64| if cut >= 1.0 { length } else { align.down((length as f64 * cut) as Bytes) };
             let (offset, end) = (at(piece.cut.0), at(piece.cut.1));
             let size = end - offset;
             let lane = builder.lane(Lane {

@@ -4,12 +4,9 @@ use super::consumers::MAX_OFFSET;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
-use antiphon_model::collective::{Kind, shard};
+use antiphon_model::collective::Kind;
 use antiphon_model::schedule::Schedule;
 use std::ops::Range;
-
-/// Rounding of shards within shards to whole elements, in bytes.
-const ROUNDING: Bytes = 8;
 
 /// A cut of the buffer into equal chunks.
 pub struct Grid {
@@ -43,21 +40,22 @@ impl Grid {
         // What a rank has in these is a whole part of the chunks, so its shard must begin where that does.
         let shards = |chunks: u32| {
             (0..step).all(|rank| {
-                let (start, _) = shard(schedule.bytes, step as usize, rank as usize);
+                let (start, _) = schedule.align.shard(schedule.bytes, step as usize, rank as usize);
                 place(schedule.bytes, chunks, start) == (rank * (chunks / step)) as u64
             })
         };
-        while chunks <= most && !(fits(schedule.bytes, chunks, &ends) && shards(chunks)) {
+        while chunks <= most && !(fits(schedule, chunks, &ends) && shards(chunks)) {
             watch.step(chunks as usize, most as usize)?;
             chunks += step;
         }
         if chunks > most {
-            let even = step * 4;
-            if step > 1 && !schedule.bytes.is_multiple_of(even as u64) {
+            let even = u64::from(step) * schedule.align.bytes();
+            if step > 1 && !schedule.bytes.is_multiple_of(even) {
                 let what = format!(
-                    "shards of {} bytes are rounded to elements, so they are not cut into equal chunks; \
+                    "shards of {} bytes are rounded to {}, so they are not cut into equal chunks; \
                      choose a multiple of {even} bytes",
-                    schedule.bytes / step as u64
+                    schedule.bytes / step as u64,
+                    if schedule.align.is_least() { "elements" } else { "their align" }
                 );
                 return Err(Error::new(Code::NotApplicable, what));
             }
@@ -88,9 +86,11 @@ fn place(bytes: Bytes, chunks: u32, byte: Bytes) -> u64 {
 }
 
 /// Whether all ends are where chunks begin, each at another.
-fn fits(bytes: Bytes, chunks: u32, ends: &[Bytes]) -> bool {
+fn fits(schedule: &Schedule, chunks: u32, ends: &[Bytes]) -> bool {
+    let bytes = schedule.bytes;
     let (bytes_wide, chunks_wide) = (bytes as u128, chunks as u128);
-    let rounding = ROUNDING.min(bytes / chunks as u64 / 4) as u128;
+    // Of shards within shards.
+    let rounding = (2 * schedule.align.bytes()).min(bytes / chunks as u64 / 4) as u128;
     let mut before = None;
     ends.iter().all(|&end| {
         let at = place(bytes, chunks, end);
@@ -102,7 +102,7 @@ fn fits(bytes: Bytes, chunks: u32, ends: &[Bytes]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use antiphon_model::collective::Collective;
+    use antiphon_model::collective::{Align, Collective};
     use antiphon_model::fabric::Fabric;
     use antiphon_model::schedule::Builder;
 
@@ -122,9 +122,9 @@ mod tests {
         let cut = |bytes: Bytes, parts: usize| {
             let mut builder = Builder::new("test", &fabric, Collective::new(Kind::AllGather), bytes);
             for rank in 0..8 {
-                let (start, length) = shard(bytes, 8, rank);
+                let (start, length) = Align::default().shard(bytes, 8, rank);
                 for part in 0..parts {
-                    let (offset, length) = shard(length, parts, part);
+                    let (offset, length) = Align::default().shard(length, parts, part);
                     builder.block((start + offset, length), 1);
                 }
             }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn chunks_are_as_large_as_can_be() {
-        let thirds: Vec<_> = (0..3).map(|i| shard(1 << 20, 3, i)).collect();
+        let thirds: Vec<_> = (0..3).map(|i| Align::default().shard(1 << 20, 3, i)).collect();
         let cut = grid(1 << 20, &thirds).unwrap();
         assert_eq!((cut.chunks, cut.lane(0), cut.lane(2)), (3, 0..1, 2..3));
         let cut = grid(64, &[(0, 8), (8, 8), (16, 48)]).unwrap();

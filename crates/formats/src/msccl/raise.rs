@@ -8,7 +8,7 @@ use crate::{check_target, fail};
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::Watch;
-use antiphon_model::collective::{Collective, Kind, shard};
+use antiphon_model::collective::{Align, Collective, Kind};
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::{Builder, Dependency, Event, Lane, LaneId, Op, Payload, Schedule, TransferId};
 use antiphon_proof::verify_watched;
@@ -655,8 +655,8 @@ fn lane(algo: &Algo, bytes: Bytes, start: BufferChunk, end: BufferChunk) -> Lane
         Kind::AllGather | Kind::ReduceScatter => (own / part, own / part),
         _ => (0, 0),
     };
-    let (offset, _) = shard(bytes, algo.chunks as usize, own as usize);
-    let (last, length) = shard(bytes, algo.chunks as usize, (own + end - start - 1) as usize);
+    let (offset, _) = Align::default().shard(bytes, algo.chunks as usize, own as usize);
+    let (last, length) = Align::default().shard(bytes, algo.chunks as usize, (own + end - start - 1) as usize);
     let bytes = last + length - offset;
     Lane { offset, bytes, chunks: 1, chunk_bytes: bytes.max(1), stride: 1, source, owner }
 }

@@ -1,5 +1,6 @@
 //! Formats of other tools: what is written is proven, and reads back as the same schedule.
 
+mod aligned;
 mod by_hand;
 mod flows;
 mod goal;

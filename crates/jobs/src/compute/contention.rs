@@ -5,8 +5,9 @@ use super::{LayerTimes, layer_times, refused};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::{Picos, Rate};
-use antiphon_model::system::{Endpoint, Left, Processor, Roofline, SystolicArray};
+use antiphon_model::system::{Left, Processor, Roofline, SystolicArray};
 use antiphon_model::workload::{Passes, Workload};
+use std::fmt::Display;
 
 /// When computation lacks what communication takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,30 +24,26 @@ impl Choice for Contention {
     const ALL: &'static [(&'static str, Self)] = &[("dynamic", Contention::Dynamic), ("static", Contention::Static)];
 }
 
-/// Times of every layer beside communication through `endpoint`, of which `times` are those alone. `memory_bound` is the
+/// Times of every layer beside communication `by` something that leaves so much, of which `times` are those alone. `memory_bound` is the
 /// share of measured times, in thousandths, that memory bandwidth decides; the processors decide the rest.
 ///
 /// # Errors
-/// As [`layer_times`]; [`Code::NotApplicable`] for measured times of which that share is not known, and where the endpoint
-/// leaves nothing.
+/// As [`layer_times`]; [`Code::NotApplicable`] for measured times of which that share is not known, and where nothing
+/// is left.
 pub fn times_beside(
     workload: &Workload,
     processor: &Processor,
     batch: u64,
     times: &[Passes<Picos>],
-    endpoint: &Endpoint,
+    (left, by): (Left, &dyn Display),
     memory_bound: Option<u32>,
 ) -> Result<Vec<Passes<Picos>>> {
-    let left = endpoint.left();
     let Left { memory, processors } = left;
     if memory.0 == memory.1 && processors.0 == processors.1 {
         return Ok(times.to_vec());
     }
     if memory.0 == 0 || processors.0 == 0 {
-        let what = format!(
-            "endpoint {} leaves nothing to compute with; exchange after the backward pass only",
-            endpoint.spec()
-        );
+        let what = format!("{by} leaves nothing to compute with; exchange after the backward pass only");
         return Err(Error::new(Code::NotApplicable, what));
     }
     let slower = |time: Picos, (numerator, denominator): (u128, u128)| -> LayerTimes<Picos> {
@@ -69,10 +66,9 @@ pub fn times_beside(
         Processor::Measured => {
             let Some(share) = memory_bound.map(u128::from) else {
                 let what = format!(
-                    "{}: how much of the table's times memory decides is not known, and endpoint {} takes some of it; give \
+                    "{}: how much of the table's times memory decides is not known, and {by} takes a part of what computes; give \
                      memory_bound, 0 to 1",
-                    workload.name,
-                    endpoint.spec()
+                    workload.name
                 );
                 return Err(Error::new(Code::NotApplicable, what));
             };
@@ -97,13 +93,14 @@ fn roofline_of(roofline: &Roofline, left: Left) -> Roofline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use antiphon_model::system::Endpoint;
 
     fn beside(table: &str, processor: &str, endpoint: &str, share: Option<u32>) -> Result<[Picos; 3]> {
         let workload = Workload::from_csv("x.csv", table)?;
         let processor = Processor::parse(processor)?;
         let times = layer_times(&workload, &processor, 1)?;
         let endpoint = Endpoint::parse(endpoint)?;
-        Ok(times_beside(&workload, &processor, 1, &times, &endpoint, share)?[0].0)
+        Ok(times_beside(&workload, &processor, 1, &times, (endpoint.left(), &"it"), share)?[0].0)
     }
 
     const MEASURED: &str = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes\n\

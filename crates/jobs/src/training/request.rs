@@ -4,8 +4,12 @@ use super::{Bucket, Cost, IterationGraph, IterationPolicy, Overlap, Sizes};
 use crate::compute::{self, Contention};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::{Choice, Domain, request};
+use antiphon_base::units::Picos;
 use antiphon_model::system::{Endpoint, Processor};
-use antiphon_model::workload::Workload;
+use antiphon_model::workload::{Passes, Workload};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::Display;
 
 request! {
     /// How an iteration is computed and exchanged.
@@ -56,12 +60,15 @@ pub struct PlannedIteration {
     pub workload: Workload,
     /// What each costs.
     pub costs: Vec<Cost>,
-    /// What is computed and exchanged.
+    /// What is computed and exchanged, by the rank that computes slowest.
     pub graph: IterationGraph,
+    /// How many times as long the layers take a rank beside an exchange, for what it relays; for every rank that was named.
+    pub slowdowns: Vec<f64>,
 }
 
 impl IterationRequest {
-    /// The iteration of a workload: `batch` samples on each rank, or on those that share a model.
+    /// The iteration of a workload: `batch` samples on each rank, or on those that share a model. `relays` has the millionths of
+    /// its processors that every rank passes on with; without, none does.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] for what changes nothing, and for a layer that the compute model cannot time;
@@ -72,17 +79,34 @@ impl IterationRequest {
         processor: &Processor,
         batch: u64,
         endpoint: &Endpoint,
+        relays: &[u64],
     ) -> Result<PlannedIteration> {
         self.check(processor)?;
         let ranks = u64::from(self.model_parallel);
         let workload = if ranks > 1 { workload.divided(ranks)? } else { workload.clone() };
         let times = compute::layer_times(&workload, processor, batch)?;
+        let beside = |relayed: u64| {
+            let by: &dyn Display =
+                if relayed > 0 { &"what a rank passes on (relay_processors)" } else { &format!("endpoint {}", endpoint.spec()) };
+            let left = endpoint.left().without_processors(relayed);
+            compute::times_beside(&workload, processor, batch, &times, (left, by), self.memory_bound)
+        };
+        let total = |times: &[Passes<Picos>]| times.iter().flat_map(|passes| passes.0).map(u128::from).sum::<u128>();
+        let most = relays.iter().copied().max().unwrap_or(0);
+        let mut slowdowns = BTreeMap::new();
         // What runs when nothing is computed takes nothing from computation.
         let beside = if self.overlap == Overlap::None {
             times.clone()
         } else {
-            compute::times_beside(&workload, processor, batch, &times, endpoint, self.memory_bound)?
+            let unslowed = total(&beside(0)?).max(1) as f64;
+            for &relayed in relays.iter().filter(|&&relayed| relayed > 0) {
+                if let Entry::Vacant(new) = slowdowns.entry(relayed) {
+                    new.insert(total(&beside(relayed)?) as f64 / unslowed);
+                }
+            }
+            beside(most)?
         };
+        let slowdowns = relays.iter().map(|relayed| slowdowns.get(relayed).copied().unwrap_or(1.0)).collect();
         let times = if self.contention == Contention::Static { beside.clone() } else { times };
         let sizes = Sizes {
             gradient_bytes: self.gradient_bytes.into(),
@@ -95,7 +119,7 @@ impl IterationRequest {
         let policy = IterationPolicy { overlap, bucket, recompute, blocking };
         let graph = IterationGraph::new(&costs, policy, aggregation, self.unroll)
             .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
-        Ok(PlannedIteration { workload, costs, graph })
+        Ok(PlannedIteration { workload, costs, graph, slowdowns })
     }
 
     /// Refuses what changes nothing.
@@ -119,5 +143,39 @@ impl IterationRequest {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operations decide in a layer of 1 us, which a fortieth of the processors less make 1/39 longer.
+    #[test]
+    fn what_is_passed_on_slows_the_slowest_rank() {
+        let table = "layer,params,macs,input_elements,output_elements\na,1000,500000,10,10\n";
+        let workload = Workload::from_csv("x.csv", table).unwrap();
+        let roofline = "roofline:tflops=1,efficiency=1,memory-efficiency=1,gb-per-s=1000";
+        let processor = Processor::parse(roofline).unwrap();
+        let plan = |overlap, contention, relays: &[u64]| {
+            let request = IterationRequest { overlap, contention, ..IterationRequest::default() };
+            request.plan(&workload, &processor, 1, &Endpoint::System, relays)
+        };
+        let (behind, dynamic) = (Overlap::Layerwise, Contention::Dynamic);
+        let planned = plan(behind, dynamic, &[0, 12_500, 25_000, 0]).unwrap();
+        let near = |slowdown: f64, left: f64| (slowdown * left - 1.0).abs() < 1e-5;
+        assert!(near(planned.slowdowns[1], 0.9875) && near(planned.slowdowns[2], 0.975), "{:?}", planned.slowdowns);
+        assert_eq!((planned.slowdowns[0], planned.slowdowns[3]), (1.0, 1.0));
+        assert_eq!((planned.costs[0].times.0[0], planned.costs[0].beside.0[0]), (1_000_000, 1_025_642));
+        let fixed = plan(behind, Contention::Static, &[25_000]).unwrap();
+        assert_eq!(fixed.costs[0].times.0[0], 1_025_642);
+        assert_eq!(plan(behind, dynamic, &[]).unwrap().costs, plan(behind, dynamic, &[0; 4]).unwrap().costs);
+        // Nothing is computed beside what is exchanged.
+        let apart = plan(Overlap::None, dynamic, &[25_000]).unwrap();
+        assert_eq!((apart.costs[0].beside.0[0], apart.slowdowns[0]), (1_000_000, 1.0));
+        let error = plan(behind, dynamic, &[0, 1_000_000]).err().unwrap();
+        assert_eq!(error.code, Code::NotApplicable);
+        let what = "what a rank passes on (relay_processors) leaves nothing to compute with; exchange after the backward pass only";
+        assert_eq!(error.message, what);
     }
 }

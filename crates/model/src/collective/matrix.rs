@@ -1,6 +1,6 @@
 //! How many bytes every rank has for every other one: an AllToAll of unequal sizes.
 
-use super::shard;
+use super::Align;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES};
 use serde::{Deserialize, Serialize};
@@ -109,6 +109,8 @@ pub struct Data {
     pub bytes: Bytes,
     /// What every rank has for every other one, in an AllToAll of unequal sizes.
     pub matrix: Option<Matrix>,
+    /// Where shards may begin.
+    pub align: Align,
 }
 
 impl Data {
@@ -116,7 +118,7 @@ impl Data {
     pub fn part(&self, ranks: usize, source: usize, index: usize) -> (Bytes, Bytes) {
         match &self.matrix {
             Some(matrix) => matrix.part(source, index),
-            None => shard(self.bytes, ranks, index),
+            None => self.align.shard(self.bytes, ranks, index),
         }
     }
 
@@ -128,12 +130,15 @@ impl Data {
     /// Checks that a collective of so many ranks can have it.
     ///
     /// # Errors
-    /// [`Code::BadSpec`] for a matrix of other ranks, or if the collective is no AllToAll.
+    /// [`Code::BadSpec`] for a matrix of other ranks, if the collective is no AllToAll, or beside an alignment.
     pub fn check(&self, kind: super::Kind, ranks: usize) -> Result<()> {
         let Some(matrix) = &self.matrix else { return Ok(()) };
         let what = match () {
             _ if kind != super::Kind::AllToAll => {
                 format!("a matrix is for all-to-all, not for {}", kind.name())
+            }
+            _ if !self.align.is_least() => {
+                "a matrix says where parts begin; align is for equal shards, leave it out".into()
             }
             _ if matrix.ranks != ranks => format!("the matrix is for {} ranks, not for {ranks}", matrix.ranks),
             _ => return Ok(()),
@@ -144,13 +149,13 @@ impl Data {
 
 impl From<Bytes> for Data {
     fn from(bytes: Bytes) -> Data {
-        Data { bytes, matrix: None }
+        Data { bytes, matrix: None, align: Align::default() }
     }
 }
 
 impl From<Matrix> for Data {
     fn from(matrix: Matrix) -> Data {
-        Data { bytes: matrix.most(), matrix: Some(matrix) }
+        Data { bytes: matrix.most(), matrix: Some(matrix), align: Align::default() }
     }
 }
 
@@ -195,5 +200,7 @@ mod tests {
         assert!(data.check(Kind::AllToAll, 3).unwrap_err().message.contains("for 2 ranks, not for 3"));
         assert!(data.check(Kind::AllReduce, 2).unwrap_err().message.contains("not for all-reduce"));
         assert!(Data::from(5).check(Kind::AllReduce, 2).is_ok());
+        let aligned = Data { align: Align::new(16).unwrap(), ..data };
+        assert!(aligned.check(Kind::AllToAll, 2).unwrap_err().message.contains("a matrix says where parts begin"));
     }
 }

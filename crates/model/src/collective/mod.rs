@@ -1,11 +1,13 @@
 //! Collective operations: what every rank holds before and after.
 
+mod align;
 mod matrix;
 
+pub use align::Align;
 pub use matrix::{Data, MAX_MATRIX_RANKS, Matrix};
 
 use antiphon_base::error::{Code, Error, Result, nearest};
-use antiphon_base::units::{Bytes, clip};
+use antiphon_base::units::clip;
 use serde::{Deserialize, Serialize};
 
 /// The kind of a collective.
@@ -84,7 +86,7 @@ impl Kind {
 ///
 /// The data size `bytes` that accompanies a collective everywhere is the size of the *full* buffer:
 /// the input of AllReduce, ReduceScatter, Reduce, Broadcast and AllToAll on one rank, and the
-/// output of AllGather. Shard `i` of it is [`shard`]`(bytes, ranks, i)`. An AllToAll may have a [`Matrix`] instead; then
+/// output of AllGather. Shard `i` of it is [`Align::shard`]`(bytes, ranks, i)`. An AllToAll may have a [`Matrix`] instead; then
 /// `bytes` is the most that a rank sends ([`Data`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,23 +105,9 @@ impl Collective {
     }
 }
 
-/// Start and length in bytes of shard `index` when `bytes` are cut into `parts` shards at
-/// multiples of 4 bytes (one 32-bit element) as evenly as possible; the last takes the rest.
-pub fn shard(bytes: Bytes, parts: usize, index: usize) -> (Bytes, Bytes) {
-    let cut = |i: usize| {
-        if i == parts {
-            return bytes;
-        }
-        let at = bytes as u128 * i as u128 / parts as u128;
-        at as Bytes & !3
-    };
-    (cut(index), cut(index + 1) - cut(index))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn names_parse_back() {
@@ -137,18 +125,5 @@ mod tests {
         assert_eq!(Kind::AllReduce.bus_factor(4), 1.5);
         assert_eq!(Kind::AllGather.bus_factor(4), 0.75);
         assert_eq!(Kind::Broadcast.bus_factor(4), 1.0);
-    }
-
-    proptest! {
-        #[test]
-        fn shards_partition(bytes in 1u64..1 << 40, parts in 1usize..300) {
-            let mut next = 0;
-            for i in 0..parts {
-                let (start, length) = shard(bytes, parts, i);
-                prop_assert_eq!(start, next);
-                next = start + length;
-            }
-            prop_assert_eq!(next, bytes);
-        }
     }
 }

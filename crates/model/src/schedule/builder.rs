@@ -4,7 +4,7 @@ use super::{
     Dependencies, Dependency, Holds, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op,
     Payload, Phase, Recommendation, Route, Schedule, Transfer, TransferId, Withdrawn,
 };
-use crate::collective::{Collective, Data, shard};
+use crate::collective::{Collective, Data};
 use crate::fabric::{Fabric, LinkId, NodeId, Routing, Ways};
 use crate::system::System;
 use antiphon_base::error::{Code, Error, Result};
@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
         collective: Collective,
         data: impl Into<Data>,
     ) -> Self {
-        let Data { bytes, matrix } = data.into();
+        let Data { bytes, matrix, align } = data.into();
         Builder {
             fabric,
             watch: Watch::default(),
@@ -82,6 +82,7 @@ impl<'a> Builder<'a> {
                 collective,
                 bytes,
                 matrix,
+                align,
                 ranks: fabric.ranks() as u32,
                 group: fabric.members().unwrap_or_default().to_vec(),
                 excluded: vec![],
@@ -307,6 +308,7 @@ impl<'a> Builder<'a> {
         {
             return Ok(());
         }
+        let align = schedule.align;
         let (lanes, transfers) = (std::mem::take(&mut schedule.lanes), std::mem::take(&mut schedule.transfers));
         let whole = lanes.len() as LaneId;
         // Chunks of few packets would wait for each other longer than they take: there are fewer, not shorter ones.
@@ -315,12 +317,12 @@ impl<'a> Builder<'a> {
         schedule.endpoint.interfaces = schedule.endpoint.interfaces.map(|count| count.saturating_mul(parts as u32));
         for part in 0..parts {
             schedule.lanes.extend(lanes.iter().map(|lane| {
-                let (start, bytes) = shard(lane.bytes, parts, part);
+                let (start, bytes) = align.shard(lane.bytes, parts, part);
                 let chunks = if are_short { lane.chunks.div_ceil(parts as u64) } else { lane.chunks };
                 let own = Lane { offset: lane.offset + start, bytes, chunks, ..lane.clone() };
                 let wire =
                     u128::from(lane.chunk_bytes) * u128::from(lane.chunks) / u128::from(own.chunks * parts as u64);
-                Lane { chunk_bytes: own.payload_per_chunk().max(wire as Bytes).max(1), ..own }
+                Lane { chunk_bytes: align.payload(own.bytes, own.chunks).max(wire as Bytes).max(1), ..own }
             }));
         }
         self.ways = self.ways.anew(0);

@@ -167,12 +167,18 @@ impl Schedule {
         if (lane.chunks as u128 - 1) * lane.stride as u128 > 1 << 60 {
             return bad(format!("lane {id}: {} chunks at stride {} make too many slots", lane.chunks, lane.stride));
         }
-        let least = lane.payload_per_chunk().min(lane.bytes);
+        let (least, align) = (self.payload_per_chunk(lane).min(lane.bytes), self.align.bytes());
         if lane.chunk_bytes < least {
+            let what =
+                if self.align.is_least() { "whole 4-byte elements".into() } else { format!("whole {align} bytes") };
             return bad(format!(
-                "lane {id}: chunk_bytes is {}, but {} bytes in {} chunks of whole 4-byte elements need {least}",
+                "lane {id}: chunk_bytes is {}, but {} bytes in {} chunks of {what} need {least}",
                 lane.chunk_bytes, lane.bytes, lane.chunks
             ));
+        }
+        // Elements may be shorter than those by which shards are cut.
+        if !self.align.is_least() && lane.bytes > 0 && !lane.offset.is_multiple_of(align) {
+            return bad(format!("lane {id} begins at byte {}, no multiple of its align {align}", lane.offset));
         }
         if lane.chunks > 1 && lane.stride == 0 {
             return bad(format!("lane {id} has several chunks but stride 0"));

@@ -28,7 +28,7 @@ pub use program::{Action, Instruction, Program, RankProgram, Stream};
 pub use stats::{PhaseSteps, Stats};
 pub use transfer::{Dependencies, Dependency, Event, Holds, Op, Payload, Route, Transfer};
 
-use crate::collective::{Collective, Data, Matrix};
+use crate::collective::{Align, Collective, Data, Matrix};
 use crate::fabric::{Fabric, LinkId, NodeId};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::interruptible;
@@ -55,7 +55,7 @@ pub const MAX_DEPENDENCIES: usize = 1 << 27;
 pub struct Lane {
     /// First byte of the region.
     pub offset: Bytes,
-    /// Length of the region; chunk `k` carries [`Lane::payload_per_chunk`] bytes of it.
+    /// Length of the region; chunk `k` carries [`Schedule::payload_per_chunk`] bytes of it.
     pub bytes: Bytes,
     /// Number of chunks.
     pub chunks: u64,
@@ -150,6 +150,9 @@ pub struct Schedule {
     /// What every rank has for every other one, in an AllToAll of unequal sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Matrix>,
+    /// At multiples of what shards are cut and, if it is more than an element, lanes begin.
+    #[serde(default, skip_serializing_if = "Align::is_least")]
+    pub align: Align,
     /// Number of ranks, those of a group if there is one.
     pub ranks: u32,
     /// Rank in the whole fabric of every rank, if it is for a group; empty otherwise.
@@ -195,7 +198,7 @@ impl Schedule {
 
     /// How much it moves.
     pub fn data(&self) -> Data {
-        Data { bytes: self.bytes, matrix: self.matrix.clone() }
+        Data { bytes: self.bytes, matrix: self.matrix.clone(), align: self.align }
     }
 
     /// Chunks a transfer is repeated for.
@@ -224,9 +227,14 @@ impl Schedule {
     /// Payload bytes of chunk `chunk` of a lane, as a range of the buffer.
     pub fn chunk_range(&self, lane: LaneId, chunk: u64) -> std::ops::Range<Bytes> {
         let lane = &self.lanes[lane as usize];
-        let step = lane.payload_per_chunk();
+        let step = self.payload_per_chunk(lane);
         let start = (chunk * step).min(lane.bytes);
         lane.offset + start..lane.offset + ((chunk + 1) * step).min(lane.bytes)
+    }
+
+    /// Payload bytes of every chunk of a lane but perhaps the last ones.
+    pub fn payload_per_chunk(&self, lane: &Lane) -> Bytes {
+        self.align.payload(lane.bytes, lane.chunks)
     }
 
     /// Messages sent: transfers times chunks.
@@ -259,17 +267,5 @@ impl Schedule {
             order.sort_by_key(|&id| moment(&self.transfers[id as usize]));
         }
         order
-    }
-}
-
-impl Lane {
-    /// Payload bytes of every chunk but perhaps the last ones.
-    pub fn payload_per_chunk(&self) -> Bytes {
-        Lane::payload(self.bytes, self.chunks)
-    }
-
-    /// Payload of one of `chunks` chunks of `bytes` bytes: whole 32-bit elements.
-    pub fn payload(bytes: Bytes, chunks: u64) -> Bytes {
-        bytes.div_ceil(chunks).next_multiple_of(4)
     }
 }

@@ -1,10 +1,12 @@
 //! Figures of a schedule that need no simulation.
 
 use super::{Lane, Op, Schedule, Transfer};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, LinkId};
+use antiphon_base::error::Result;
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::interruptible;
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// Steps of one phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,14 +51,32 @@ impl Schedule {
     pub fn sends_the_same(&self, other: &Schedule) -> bool {
         fn what(schedule: &Schedule) -> impl PartialEq {
             let Schedule { schema: _, algorithm: _, certificate: _, phases, .. } = schedule;
-            let Schedule { fabric, collective, bytes, matrix, ranks, group, excluded, placement, .. } = schedule;
+            let Schedule { fabric, collective, bytes, matrix, align, ranks, group, excluded, placement, .. } = schedule;
             let Schedule { bundled_links, lanes, transfers, endpoint, conflict_free, .. } = schedule;
             let phases: Vec<_> = phases.iter().map(|phase| (phase.barrier, phase.configuration)).collect();
-            let whom = (fabric, collective, bytes, matrix, ranks, group, excluded, placement);
+            let whom = (fabric, collective, bytes, matrix, align, ranks, group, excluded, placement);
             // Lists of different lengths are told apart at once.
             (whom, conflict_free, transfers.len(), bundled_links, lanes, phases, endpoint, transfers)
         }
         what(self) == what(other)
+    }
+
+    /// For every rank of the fabric, or of the whole one of a group, the streams that it passes on: pairs of links by which routes come
+    /// in and go out. O(links on routes).
+    ///
+    /// # Errors
+    /// [`antiphon_base::error::Code::BadFile`] for routes over links that the fabric does not have.
+    pub fn relays(&self, fabric: &Fabric) -> Result<Vec<u32>> {
+        let pairs = interruptible(&self.transfers).flat_map(|transfer| transfer.route.windows(2));
+        let streams: HashSet<(LinkId, LinkId)> = pairs.map(|pair| (pair[0], pair[1])).collect();
+        if streams.iter().any(|&(link, next)| link.max(next) as usize >= fabric.links.len()) {
+            return Err(self.misfit(fabric, "its routes have other links"));
+        }
+        let mut relays = vec![0; fabric.ranks()];
+        for rank in streams.into_iter().filter_map(|(link, _)| fabric.nodes[fabric.link(link).to as usize].rank) {
+            relays[rank as usize] += 1;
+        }
+        Ok(relays)
     }
 
     /// Computes [`Stats`]. O(lane transfers).
@@ -112,5 +132,32 @@ impl Schedule {
             copy_heights,
             used_links_percent: if slots == 0.0 { 0.0 } else { 100.0 * link_slots as f64 / slots },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::{Collective, Kind};
+    use crate::schedule::Builder;
+
+    /// Both ways over rank 1 are a stream each, however often they are used; ends and switches relay nothing.
+    #[test]
+    fn streams_that_ranks_pass_on() {
+        let line = Fabric::parse("mesh:4").unwrap();
+        let mut builder = Builder::new("test", &line, Collective::new(Kind::AllReduce), 64);
+        let lane = builder.block((0, 64), 64);
+        for (from, to, step) in [(0, 2, 0), (2, 0, 1), (0, 2, 2), (0, 1, 3), (0, 3, 4)] {
+            builder.send(Op::Copy, from, to, lane, step).unwrap();
+        }
+        let schedule = builder.finish().unwrap();
+        assert_eq!(schedule.relays(&line).unwrap(), [0, 2, 1, 0]);
+        let other = schedule.relays(&Fabric::parse("mesh:2").unwrap()).unwrap_err();
+        assert!(other.message.contains("its routes have other links"), "{other}");
+        let star = Fabric::parse("switch:4").unwrap();
+        let mut builder = Builder::new("test", &star, Collective::new(Kind::AllReduce), 64);
+        let lane = builder.block((0, 64), 64);
+        builder.send(Op::Copy, 0, 1, lane, 0).unwrap();
+        assert_eq!(builder.finish().unwrap().relays(&star).unwrap(), [0; 4]);
     }
 }

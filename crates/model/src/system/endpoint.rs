@@ -314,6 +314,15 @@ impl Endpoint {
     }
 }
 
+impl Left {
+    /// Without so many millionths of all processors; none are left where that is more than there are.
+    pub fn without_processors(self, ppm: u64) -> Left {
+        const ALL: u64 = 1_000_000;
+        let (left, all) = self.processors;
+        Left { processors: ((left * ALL).saturating_sub(all.saturating_mul(ppm)), all * ALL), ..self }
+    }
+}
+
 impl NpuEndpoint {
     /// Rate at which it reads: what of the memory it has, or what its processors manage.
     pub fn read_rate(&self) -> Rate {
@@ -404,6 +413,10 @@ mod tests {
         assert_eq!(left("ace-baseline-compopt"), Left { memory: (772 * gb, 900 * gb), processors: (78, 80) });
         assert_eq!(left("ace-baseline-commopt"), Left { memory: (450 * gb, 900 * gb), processors: (74, 80) });
         assert_eq!(left("ideal"), Left { memory: (1, 1), processors: (1, 1) });
+        let relaying = |name: &'static str, ppm: u64| left(name).without_processors(ppm).processors;
+        assert_eq!(relaying("ideal", 25_000), (975_000, 1_000_000));
+        assert_eq!(relaying("ace-baseline-commopt", 25_000), (72_000_000, 80_000_000));
+        assert_eq!([relaying("ideal", 1_000_000).0, relaying("ideal", u64::MAX).0], [0, 0]);
         let Endpoint::Npu(npu) = Endpoint::parse("npu:sms=2").unwrap() else { panic!() };
         assert_eq!(npu.read_rate(), Rate(2 * 79_680_000_000));
     }

@@ -70,6 +70,9 @@ parameters! {
         /// What stands between a rank's memory and its links.
         #[parameter("endpoint", Endpoint::SPEC, "ACE (ISCA 2021), Table VI")]
         pub endpoint: Endpoint = Endpoint::System,
+        /// Share of a rank's processors that each stream takes which a schedule sends through it, while exchanges are under way in training.
+        #[parameter("relay_processors", Domain::share(1e6), "C-Cube (HPCA 2023), section IV-A: a kernel for each way of a detour")]
+        pub relay_processors_ppm: u32 = 0,
         /// Energy and static power.
         pub energy: EnergyModel = EnergyModel::default(),
     }

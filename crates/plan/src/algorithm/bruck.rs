@@ -5,9 +5,9 @@
 //! all others that go the same way. Bruck et al., "Efficient algorithms for all-to-all communications in
 //! multiport message-passing systems", TPDS 1997.
 
-use super::{Algorithm, Info, Request, Scale};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::Result;
-use antiphon_model::collective::{Kind, shard};
+use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{LaneId, Op, Payload, Schedule};
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct Bruck;
 const INFO: Info = Info {
     name: "bruck",
     summary: "as few steps as possible: messages of many blocks to ranks at distances of powers of two",
-    options: &[],
+    options: &[ALIGN],
     source: "Bruck, Ho, Kipnis, Upfal and Weathersby, TPDS 1997",
     collectives: &[Kind::AllGather, Kind::AllToAll],
 };
@@ -56,7 +56,7 @@ impl Algorithm for Bruck {
         }
         for source in 0..n {
             for owner in 0..n {
-                let lane = builder.block(shard(request.bytes, n as usize, owner as usize), block);
+                let lane = builder.block(request.shard(owner), block);
                 let entry = &mut builder.schedule.lanes[lane as usize];
                 (entry.source, entry.owner) = (source, owner);
             }

@@ -12,7 +12,7 @@
 
 use super::estimate::flit_times_of_ranks;
 use super::tree::{self, Planter, Priority, Table, Tree, TreeWork};
-use super::{Algorithm, Info, Placed, Request};
+use super::{ALIGN, Algorithm, Info, Placed, Request};
 use antiphon_base::error::Result;
 use antiphon_base::units::Rate;
 use antiphon_model::collective::Kind;
@@ -25,7 +25,7 @@ pub struct Combs;
 const INFO: Info = Info {
     name: "combs",
     summary: "spanning trees that load every link of a grid as its rate allows, reduction and broadcast at once",
-    options: tree::OPTIONS,
+    options: &[tree::PIECE, ALIGN],
     source: "Tutte and Nash-Williams; tree packing: Blink; overlap: C-Cube",
     collectives: &[Kind::AllReduce],
 };

@@ -5,7 +5,7 @@
 
 use super::boxes::{Boxes, CHANNELS};
 use super::tree::{Demand, Table, Tree, TreeWork, spread};
-use super::{Algorithm, Info, Request};
+use super::{ALIGN, Algorithm, Info, Request};
 use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::Value;
@@ -45,6 +45,7 @@ const INFO: Info = Info {
             Derived("half as many as ranks"),
             "Parts of a tree's part of the data that follow each other through it.",
         ),
+        ALIGN,
     ],
     source: "Sanders et al., Parallel Computing 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce],

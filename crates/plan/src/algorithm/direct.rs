@@ -3,7 +3,7 @@
 //! Shards go in chunks: every rank gathers a chunk before it scatters the next. That keeps the ranks
 //! together, so that few packets wait in the network, and makes long runs periodic.
 
-use super::{Algorithm, Info, Request, Scale};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::Value;
@@ -18,11 +18,14 @@ pub struct Direct;
 const INFO: Info = Info {
     name: "direct",
     summary: "every pair of ranks exchanges directly, along minimal routes",
-    options: &[Opt::bytes(
-        "chunk",
-        Derived("8KiB, past 128 ranks 64KiB"),
-        "One message of AllReduce, ReduceScatter and AllGather.",
-    )],
+    options: &[
+        Opt::bytes(
+            "chunk",
+            Derived("8KiB, past 128 ranks 64KiB"),
+            "One message of AllReduce, ReduceScatter and AllGather.",
+        ),
+        ALIGN,
+    ],
     source: "folklore; the basic algorithm of fully connected dimensions (Themis, ISCA 2022, section 2)",
     collectives: &Kind::ALL,
 };

@@ -166,7 +166,7 @@ impl<'a> Recurrence<'a> {
     }
 
     fn piece(&self, rounds: u64) -> Bytes {
-        self.table.piece(0, self.request.bytes, rounds)
+        self.table.piece(0, (self.request.bytes, self.request.align), rounds)
     }
 
     /// A piece that is to be added, and one that is not, where there are so many rounds.
@@ -372,6 +372,7 @@ mod tests {
                     collective: Collective::new(Kind::AllReduce),
                     bytes: 4 << 20,
                     matrix: None,
+                    align: antiphon_model::collective::Align::default(),
                     spec: "test",
                     options: Options::parse("test", "", &[]).unwrap(),
                     watch: Watch::default(),
@@ -381,7 +382,7 @@ mod tests {
                 let estimate = Recurrence::new(&request, &table);
                 for rounds in [1, 4, 100] {
                     let mut builder = request.builder();
-                    table.lanes(&mut builder, |tree| table.piece(tree, request.bytes, rounds), rounds);
+                    table.lanes(&mut builder, |tree| table.piece(tree, (request.bytes, request.align), rounds), rounds);
                     table.send(&mut builder, &[Op::Reduce, Op::Copy]).unwrap();
                     let schedule = builder.finish().unwrap();
                     let time = trial::time(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();

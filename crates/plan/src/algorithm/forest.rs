@@ -8,7 +8,7 @@
 use super::estimate::flit_times_of_ranks;
 use super::packing::PackingGraph;
 use super::tree::{self, Planter, Priority, Table, Tree, TreeWork};
-use super::{Algorithm, Info, Request};
+use super::{ALIGN, Algorithm, Info, Request};
 use antiphon_base::error::Result;
 use antiphon_bound::{RankEdge, edges_both_ways, strength_of};
 use antiphon_model::collective::Kind;
@@ -21,7 +21,7 @@ pub struct Forest;
 const INFO: Info = Info {
     name: "forest",
     summary: "an optimal packing of spanning trees on the links between ranks, reduction and broadcast at once",
-    options: tree::OPTIONS,
+    options: &[tree::PIECE, ALIGN],
     source: "Tutte and Nash-Williams; Roskind and Tarjan; tree packing: Blink",
     collectives: &[Kind::AllReduce],
 };

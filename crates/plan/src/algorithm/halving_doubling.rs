@@ -7,7 +7,7 @@
 //! Thakur, Rabenseifner and Gropp, IJHPCA 2005. On a BiGraph the ranks are mapped so that in each
 //! step every link between the layers carries one message (HDRM; Dong et al., EFLOPS, HPCA 2020).
 
-use super::{Algorithm, Info, Request, Scale};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Fixed, Opt};
 use antiphon_model::collective::Kind;
@@ -23,6 +23,7 @@ const INFO: Info = Info {
     options: &[
         Opt::bytes("chunk", Fixed("128KiB"), "What goes together of a block of one rank."),
         Opt::choice("mapping", &["auto", "linear", "hdrm"], "Where ranks are; auto: hdrm where it exists."),
+        ALIGN,
     ],
     source: "Thakur et al., IJHPCA 2005; EFLOPS (HPCA 2020) for HDRM",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],

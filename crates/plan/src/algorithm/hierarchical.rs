@@ -3,7 +3,7 @@
 //!
 //! The orders are those of the schedulers of `rails` (Themis, ISCA 2022), for the rates of this fabric's links.
 
-use super::{Algorithm, Info, Request};
+use super::{ALIGN, Algorithm, Info, Request};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::{Choice, Domain, Parameter, Value};
@@ -43,6 +43,7 @@ const INFO: Info = Info {
             },
             default: Derived("phased on ace:LxVxH, as in its paper, else search; baseline where that is no slower"),
         },
+        ALIGN,
     ],
     source: "Themis (ISCA 2022), on any product of lines, rings, cliques and switches",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll],
@@ -128,6 +129,7 @@ fn better(
 ) -> Result<()> {
     let topology = &expansion.topology;
     let mut plan = RailsPlan::uniform(topology, request.collective.kind, request.bytes, chunks, false)?;
+    plan.align = request.align;
     let search = OrderSearch { stages, ..OrderSearch::default() };
     let queue = match policy {
         Policy::Search => search.best(topology, &mut plan),

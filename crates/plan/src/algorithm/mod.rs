@@ -28,12 +28,12 @@ mod tree;
 mod tto;
 
 use antiphon_base::error::{Code, Error, Result, nearest};
-use antiphon_base::options::{Opt, Options};
+use antiphon_base::options::{Default::Fixed, Opt, Options};
 use antiphon_base::parameter::Value;
 use antiphon_base::registry::Registry;
 use antiphon_base::units::{Bytes, MAX_BYTES, Picos, clip};
 use antiphon_base::watch::Watch;
-use antiphon_model::collective::{Collective, Data, Kind, Matrix, shard};
+use antiphon_model::collective::{Align, Collective, Data, Kind, Matrix};
 use antiphon_model::fabric::{DimensionShape, Fabric, LinkId, Product};
 use antiphon_model::schedule::{Builder, Lane, MAX_DEPENDENCIES, MAX_TRANSFERS, Schedule};
 use antiphon_model::system::System;
@@ -181,6 +181,14 @@ pub const ALL: [&dyn Algorithm; 17] = [
     &exchange::ExchangeAlgorithm,
 ];
 
+/// The option that all algorithms of the core have: where they may cut.
+const ALIGN: Opt = Opt::bytes(
+    "align",
+    Fixed("4"),
+    "Shards, lanes and chunks begin at multiples of so many bytes: a power of two up to 4096.",
+)
+.at_least(Align::LEAST);
+
 /// What a schedule is wanted for.
 pub struct Request<'a> {
     /// Fabric to run on.
@@ -193,6 +201,8 @@ pub struct Request<'a> {
     pub bytes: Bytes,
     /// What every rank has for every other one, in an AllToAll of unequal sizes.
     pub matrix: Option<Matrix>,
+    /// Where shards, lanes and chunks may begin.
+    pub align: Align,
     /// Specification of the algorithm.
     pub spec: &'a str,
     options: Options,
@@ -259,7 +269,7 @@ impl<'a> Request<'a> {
 
     /// How much is moved.
     fn data(&self) -> Data {
-        Data { bytes: self.bytes, matrix: self.matrix.clone() }
+        Data { bytes: self.bytes, matrix: self.matrix.clone(), align: self.align }
     }
 
     /// A schedule builder for this request.
@@ -316,7 +326,7 @@ impl<'a> Request<'a> {
         stride: u32,
     ) -> Result<()> {
         let (format, whole) = (&self.system.packet, self.block_bytes(self.ranks()));
-        let unit = if format.fixed_size { format.payload_bytes } else { 4 };
+        let unit = if format.fixed_size { format.payload_bytes } else { self.align.bytes() };
         let most = whole.div_ceil(chunk.next_multiple_of(unit));
         // Somewhat fewer where that pads less.
         let wire = |chunks: u64| whole.div_ceil(chunks).next_multiple_of(unit);
@@ -324,7 +334,7 @@ impl<'a> Request<'a> {
         let chunks = counts.rev().min_by_key(|&chunks| wire(chunks) * chunks).unwrap_or(1);
         for owner in owners {
             let (offset, bytes) = self.shard(owner);
-            let chunk_bytes = wire(chunks).max(Lane::payload(bytes, chunks));
+            let chunk_bytes = wire(chunks).max(self.align.payload(bytes, chunks));
             builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride, source: owner, owner });
         }
         Ok(())
@@ -332,7 +342,7 @@ impl<'a> Request<'a> {
 
     /// The part of the buffer that rank `rank` owns after ReduceScatter: start and length.
     fn shard(&self, rank: u32) -> (Bytes, Bytes) {
-        shard(self.bytes, self.fabric.ranks(), rank as usize)
+        self.align.shard(self.bytes, self.fabric.ranks(), rank as usize)
     }
 
     /// What rank `source` has for rank `owner` in an AllToAll: start in its buffer, and length.
@@ -347,6 +357,12 @@ impl<'a> Request<'a> {
     fn exchanged(&self) -> Bytes {
         let ranks = u64::from(self.ranks());
         self.matrix.as_ref().map_or(self.bytes.saturating_mul(ranks - 1), Matrix::total)
+    }
+
+    /// Part `index` of so many of a region.
+    fn portion(&self, region: (Bytes, Bytes), parts: usize, index: usize) -> (Bytes, Bytes) {
+        let (start, length) = self.align.shard(region.1, parts, index);
+        (region.0 + start, length)
     }
 
     /// Whether the collective starts with (or is) a ReduceScatter.
@@ -366,12 +382,6 @@ impl<'a> Request<'a> {
     pub fn refuse<T>(&self, reason: impl std::fmt::Display) -> Result<T> {
         Err(Error::new(Code::NotApplicable, format!("{} does not apply to {}: {reason}", self.spec, self.fabric.name)))
     }
-}
-
-/// Part `index` of so many of a region, cut at multiples of 4 bytes.
-fn portion(region: (Bytes, Bytes), parts: usize, index: usize) -> (Bytes, Bytes) {
-    let (start, length) = shard(region.1, parts, index);
-    (region.0 + start, length)
 }
 
 /// Builds the schedule of `spec`, i.e. `name[:key=value,...]`, for so many bytes or a matrix.
@@ -471,8 +481,7 @@ fn requested<'a>(
     spec: &'a str,
     watch: Watch<'a>,
 ) -> Result<(&'static dyn Algorithm, Request<'a>)> {
-    data.check(collective.kind, fabric.ranks())?;
-    let Data { bytes, matrix } = data;
+    let bytes = data.bytes;
     if bytes == 0 || bytes > MAX_BYTES {
         return Err(Error::new(Code::BadSize, format!("{bytes} bytes: expected 1 to 1 PiB")));
     }
@@ -489,7 +498,15 @@ fn requested<'a>(
     };
     let info = algorithm.info();
     let options = Options::parse(info.name, rest, info.options)?;
-    let request = Request { fabric, system, collective, bytes, matrix, spec, options, watch };
+    let of_spec = |error: Error| error.at(format_args!("{}", clip(spec)));
+    let align = match options.given(ALIGN.parameter.key) {
+        Some(Value::Whole(given)) => Align::new(*given).map_err(of_spec)?,
+        _ => data.align,
+    };
+    let data = Data { align, ..data };
+    data.check(collective.kind, fabric.ranks())?;
+    let Data { bytes, matrix, align } = data;
+    let request = Request { fabric, system, collective, bytes, matrix, align, spec, options, watch };
     if !info.collectives.contains(&collective.kind) {
         let names: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
         return request.refuse(format!("it does {}, not {}", names.join(", "), collective.kind.name()));

@@ -6,7 +6,7 @@
 
 use super::path::{self, Way};
 use super::soonest::soonest;
-use super::{Algorithm, Info, Placed, Request, cycle};
+use super::{ALIGN, Algorithm, Info, Placed, Request, cycle};
 use antiphon_base::error::Result;
 #[cfg(test)]
 use antiphon_base::options::Options;
@@ -23,13 +23,16 @@ pub struct NestedRing;
 const INFO: Info = Info {
     name: "nested-ring",
     summary: "rings of neighbours, then rings through corresponding ranks of these, and so on: few steps",
-    options: &[Opt::count(
-        "levels",
-        1,
-        32,
-        Derived("as many as take the least time on the routes of the fabric"),
-        "Levels of rings; at most as many as the sizes of the grid have prime factors.",
-    )],
+    options: &[
+        Opt::count(
+            "levels",
+            1,
+            32,
+            Derived("as many as take the least time on the routes of the fabric"),
+            "Levels of rings; at most as many as the sizes of the grid have prime factors.",
+        ),
+        ALIGN,
+    ],
     source: "ARIES (DATE 2024), latency-optimised ring",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
 };

@@ -64,7 +64,7 @@ fn recurrence(request: &Request) -> (u128, Schedule) {
     let widths = widths(&estimate::flit_times(request));
     let table = Table::listed(&trees, widths, Priority::Farthest, TreeWork::Overlapped);
     let mut builder = request.builder();
-    table.lanes(&mut builder, |tree| table.piece(tree, request.bytes, 8), 8);
+    table.lanes(&mut builder, |tree| table.piece(tree, (request.bytes, request.align), 8), 8);
     table.send(&mut builder, &[Op::Reduce, Op::Copy]).unwrap();
     (Recurrence::new(request, &table).time(8), builder.finish().unwrap())
 }
@@ -74,7 +74,7 @@ fn timetable(request: &Request) -> (u128, Schedule) {
     let sizes = vec![1; trees.len()];
     let part = request.bytes.div_ceil(trees.len() as u64);
     let piece = part.div_ceil(8).next_multiple_of(4);
-    let options = Options::parse("test", &format!("piece={piece}"), tree::OPTIONS).unwrap();
+    let options = Options::parse("test", &format!("piece={piece}"), &[tree::PIECE]).unwrap();
     let request = &Request { options, matrix: None, ..*request };
     let timetable = Timetable::new(request, &trees, sizes, TreeWork::Overlapped, false);
     let time_ps = timetable.timed(part.div_ceil(piece)).time_ps;
@@ -117,6 +117,7 @@ fn times(fabric: &Fabric, system: &System, kind: Kind, bytes: u64, estimated: Es
         collective: Collective::new(kind),
         bytes,
         matrix: None,
+        align: antiphon_model::collective::Align::default(),
         spec: "test",
         options: Options::parse("test", "", &[]).unwrap(),
         watch: Watch::default(),

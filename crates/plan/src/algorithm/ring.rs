@@ -8,7 +8,7 @@
 use super::boxes::{Boxes, CHANNELS};
 use super::cycle::{self, Cycle};
 use super::path::{self, Way};
-use super::{Algorithm, Info, Request, Scale, portion};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::Value;
@@ -35,6 +35,7 @@ const INFO: Info = Info {
             Derived("as many as there are"),
             "Most messages of a rank that are started and not yet sent: each waits for the sending of the one so many before.",
         ),
+        ALIGN,
     ],
     source: "Patarasuk and Yuan, JPDC 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
@@ -75,9 +76,9 @@ impl Algorithm for Ring {
                 let mut region = request.shard(rank);
                 let visits: Vec<usize> = (0..slots).filter(|&other| walk[other] == rank).collect();
                 if visits.len() == 2 {
-                    region = portion(region, 2, usize::from(slot == visits[1]));
+                    region = request.portion(region, 2, usize::from(slot == visits[1]));
                 }
-                builder.shard_block(rank, portion(region, channels, channel), block.div_ceil(channels as u64));
+                builder.shard_block(rank, request.portion(region, channels, channel), block.div_ceil(channels as u64));
             }
         }
         // From every slot around its walk.

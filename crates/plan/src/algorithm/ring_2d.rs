@@ -8,7 +8,7 @@
 //! complete parts of the first.
 
 use super::path::{self, Way};
-use super::{Algorithm, Info, Placed, Request, Scale};
+use super::{ALIGN, Algorithm, Info, Placed, Request, Scale};
 use antiphon_base::error::Result;
 use antiphon_base::options::Opt;
 use antiphon_base::units::{Bytes, Rate};
@@ -21,11 +21,14 @@ pub struct Ring2d;
 const INFO: Info = Info {
     name: "ring-2d",
     summary: "rings along both dimensions at once, half the data each way (more or less where rates differ)",
-    options: &[Opt::choice(
-        "dependencies",
-        &["complete", "held"],
-        "What a rank waits for. complete: on meshes a barrier between the dimensions; held: no barrier, sums wait at their receivers.",
-    )],
+    options: &[
+        Opt::choice(
+            "dependencies",
+            &["complete", "held"],
+            "What a rank waits for. complete: on meshes a barrier between the dimensions; held: no barrier, sums wait at their receivers.",
+        ),
+        ALIGN,
+    ],
     source: "TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
 };
@@ -96,7 +99,7 @@ impl Algorithm for Ring2d {
             let (start, length) = request.shard(owner);
             let cut = match shares[1] {
                 0 => length,
-                _ => (u128::from(length) * u128::from(shares[0]) / u128::from(parts)) as Bytes & !3,
+                _ => request.align.down((u128::from(length) * u128::from(shares[0]) / u128::from(parts)) as Bytes),
             };
             if which == 0 { (start, cut) } else { (start + cut, length - cut) }
         };

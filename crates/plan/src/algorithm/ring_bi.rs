@@ -4,7 +4,7 @@
 
 use super::cycle::{self, Cycle};
 use super::path::{self, Way};
-use super::{Algorithm, Info, Request, Scale, portion};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::Result;
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{Issue, Schedule};
@@ -15,7 +15,7 @@ pub struct RingBi;
 const INFO: Info = Info {
     name: "ring-bi",
     summary: "two rings in opposite directions on one Hamiltonian cycle",
-    options: &[],
+    options: &[ALIGN],
     source: "TTO (HPCA 2024) section III-B, RingBiEven",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
 };
@@ -51,7 +51,7 @@ impl Algorithm for RingBi {
         builder.schedule.conflict_free = direct;
         for direction in 0..2 {
             for &rank in &cycle {
-                builder.shard_block(rank, portion(request.shard(rank), 2, direction), block);
+                builder.shard_block(rank, request.portion(request.shard(rank), 2, direction), block);
             }
         }
         // Of every lane the way from its slot.

@@ -4,9 +4,9 @@
 //! TTO paper, section IV, Algorithm 1: a corner is excluded, 2N-2 steps.
 
 use super::path::{self, Way};
-use super::{Algorithm, Info, Request, Scale, cycle, portion};
+use super::{ALIGN, Algorithm, Info, Request, Scale, cycle};
 use antiphon_base::error::Result;
-use antiphon_model::collective::{Kind, shard};
+use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{Op, Schedule};
 
 /// See the module.
@@ -15,7 +15,7 @@ pub struct RingBiOdd;
 const INFO: Info = Info {
     name: "ring-bi-odd",
     summary: "bidirectional ring on odd meshes; one chiplet joins through two merging neighbours",
-    options: &[],
+    options: &[ALIGN],
     source: "TTO (HPCA 2024) section IV, Algorithm 1",
     collectives: &[Kind::AllReduce],
 };
@@ -46,7 +46,7 @@ impl Algorithm for RingBiOdd {
         let block = request.bytes.div_ceil(2 * slots as u64);
         for direction in 0..2 {
             for slot in 0..slots {
-                builder.block(portion(shard(request.bytes, slots, slot), 2, direction), block);
+                builder.block(request.portion(request.align.shard(request.bytes, slots, slot), 2, direction), block);
             }
         }
         let around = |slot, direction| path::around(&ring, slot, direction);

@@ -4,7 +4,7 @@
 //! The fourth corner is excluded from training: it forwards and adds in two trees.
 
 use super::tree::{Planter, Table, TreeWork};
-use super::{Algorithm, Info, Request, Scale};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{
     Default::{Derived, Fixed},
@@ -23,6 +23,7 @@ const INFO: Info = Info {
         Opt::bytes("chunk", Fixed("96KiB"), "One chunk over the three trees."),
         Opt::rank("excluded", Derived("the bottom-left one"), "Rank of the excluded corner."),
         Opt::flag("barrier", Fixed("yes"), "Chiplets gather only after all roots have reduced everything."),
+        ALIGN,
     ],
     source: "TTO (HPCA 2024) section V, Algorithm 2",
     collectives: &[Kind::AllReduce],
@@ -80,8 +81,8 @@ impl Algorithm for Tto {
             let column = if c == 0 { column } else { columns - 1 - column };
             mesh.rank(&[row, column])
         };
-        // Whole elements for each tree, so that no chunk is empty.
-        let chunk = request.options.bytes("chunk").min(request.bytes).next_multiple_of(12);
+        // As much for each tree, so that no chunk is empty.
+        let chunk = request.options.bytes("chunk").min(request.bytes).next_multiple_of(3 * request.align.bytes());
         let chunks = request.bytes.div_ceil(chunk);
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;

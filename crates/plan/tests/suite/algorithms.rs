@@ -336,7 +336,7 @@ fn bad_requests() {
     for (spec, code, part) in [
         ("multitre", Code::UnknownName, "did you mean 'multitree'"),
         ("tto:chunks=1", Code::UnknownName, "did you mean 'chunk'"),
-        ("ring-bi:x=1", Code::UnknownName, "it has none"),
+        ("ring-bi:x=1", Code::UnknownName, "known: align"),
         ("tto:chunk", Code::BadSpec, "key=value"),
         ("tto:chunk=0", Code::BadSize, "must be positive"),
         ("tto:chunk=1,chunk=2", Code::BadSpec, "given twice"),

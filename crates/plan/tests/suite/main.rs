@@ -3,6 +3,7 @@
 mod common;
 
 mod algorithms;
+mod aligned;
 mod bounds;
 mod builds;
 mod channels;

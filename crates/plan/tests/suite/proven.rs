@@ -7,7 +7,7 @@ use crate::common::timed::simulate;
 use antiphon_base::error::Code;
 use antiphon_base::parameter::Choice;
 use antiphon_bound::of_schedule;
-use antiphon_model::collective::{Collective, Kind};
+use antiphon_model::collective::{Align, Collective, Kind};
 use antiphon_model::fabric::{Fabric, NodeId, Router};
 use antiphon_model::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, Schedule, Transfer};
 use antiphon_model::system::{Forwarding, System};
@@ -94,7 +94,7 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
             let alike = alike(lanes, index);
             for lane in lanes.iter_mut().filter(|lane| alike(lane)) {
                 (lane.chunks, lane.stride) = (*chunks, lane.stride.max(1));
-                lane.chunk_bytes = Lane::payload(lane.bytes, *chunks).max(1);
+                lane.chunk_bytes = Align::default().payload(lane.bytes, *chunks).max(1);
             }
         }
         Mutation::Place(nodes) => {

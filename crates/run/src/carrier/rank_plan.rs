@@ -43,7 +43,7 @@ impl RankPlan {
         if rank >= schedule.ranks {
             return Err(Error::new(Code::BadSize, format!("rank {rank} of {}", schedule.ranks)));
         }
-        let payload = |t: &Transfer| t.lanes().map(|lane| schedule.lanes[lane].payload_per_chunk()).sum();
+        let payload = |t: &Transfer| t.lanes().map(|lane| schedule.payload_per_chunk(&schedule.lanes[lane])).sum();
         let longest: u64 = schedule.transfers.iter().map(payload).max().unwrap_or(0);
         let messages = schedule.transfers.iter().fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));
         if messages > MAX_MESSAGES || fabric.links.len() > 1 << 16 || longest > u32::MAX as u64 {

@@ -15,7 +15,7 @@ use super::steps::{StepMoment, Steps};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::Watch;
-use antiphon_model::collective::{Collective, Kind, shard};
+use antiphon_model::collective::{Collective, Data, Kind};
 use antiphon_model::fabric::DimensionShape;
 use antiphon_model::schedule::{
     Builder, Dependency, Event, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId,
@@ -191,7 +191,8 @@ struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     fn new(expansion: &'a Expansion, plan: &RailsPlan, stages: Vec<Vec<Stage>>, slices: u32, watch: Watch<'a>) -> Self {
         let name = format!("rails:chunks={}", plan.orders.len());
-        let builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), plan.bytes);
+        let data = Data { align: plan.align, ..plan.bytes.into() };
+        let builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), data);
         let mut builder = builder.watched(watch);
         builder.phase(plan.kind.name(), false);
         let (coordinates, pieces) = (expansion.coordinates(), pieces(expansion));
@@ -204,10 +205,10 @@ impl<'a> Lowering<'a> {
                 let rank = |at: &[u32]| expansion.rank(coordinates.position(at));
                 let owner = rank(&at[..dimensions]);
                 let source = if plan.kind == Kind::AllToAll { rank(&at[dimensions + 2..]) } else { owner };
-                let (start, length) = shard(plan.bytes, npus as usize, owner as usize);
+                let (start, length) = plan.align.shard(plan.bytes, npus as usize, owner as usize);
                 let parts = (slices * pieces) as usize;
                 let part = chunk * parts + (at[dimensions + 1] * pieces + at[dimensions]) as usize;
-                let (offset, bytes) = shard(length, plan.orders.len() * parts, part);
+                let (offset, bytes) = plan.align.shard(length, plan.orders.len() * parts, part);
                 let offset = start + offset;
                 builder.lane(Lane { offset, bytes, chunks: 1, chunk_bytes: bytes, stride: 1, source, owner });
             }

@@ -2,7 +2,7 @@
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES, Picos};
-use antiphon_model::collective::Kind;
+use antiphon_model::collective::{Align, Kind};
 use antiphon_model::fabric::{Dimension, DimensionShape};
 use antiphon_model::topology::{MAX_DIMENSIONS, Topology};
 
@@ -113,6 +113,8 @@ pub struct RailsPlan {
     pub kind: Kind,
     /// Full buffer size.
     pub bytes: Bytes,
+    /// Where data may be cut.
+    pub align: Align,
     /// Whether switches reduce and multicast by themselves (paper, section 4.5).
     pub offload: bool,
     /// Whether an AllReduce gathers along every dimension but the first as soon as it has reduced there
@@ -142,6 +144,7 @@ impl RailsPlan {
         let plan = RailsPlan {
             kind,
             bytes,
+            align: Align::default(),
             offload,
             phased: false,
             orders: vec![ChunkOrder::mirrored(path); chunks as usize],

@@ -1,8 +1,8 @@
 """Logical/Physical Topology-Aware Collective Communication in Deep Learning Training (C-Cube, HPCA 2023)."""
 
 from antiphon.papers.ccube.systems import DATA, fig3, fig4, fig12, fig14
-from antiphon.papers.ccube.training import fig13, fig17
-from antiphon.papers.ccube.trees import doubled, fig5, fig7, fig8, fig10, fig15, fig16
+from antiphon.papers.ccube.training import fig13, fig15, fig17
+from antiphon.papers.ccube.trees import doubled, fig5, fig7, fig8, fig10, fig16
 from antiphon.repro.figure import Paper
 
 PAPER = Paper(

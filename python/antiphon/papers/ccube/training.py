@@ -1,10 +1,12 @@
-"""Figures 13 and 17 of the C-Cube paper: training, with the next forward pass behind it."""
+"""Figures 13, 15 and 17 of the C-Cube paper: training, with the next forward pass behind it."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from itertools import accumulate
+from operator import itemgetter
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from antiphon.papers.ccube.systems import (
     cost,
     layers,
 )
+from antiphon.papers.ccube.trees import SENT_FOR, sent
 from antiphon.repro.charts import bar_chart, line_chart
 from antiphon.repro.figure import Outcome, Steps
 from antiphon.repro.rows import Rows
@@ -112,7 +115,42 @@ def fig13(quick: bool) -> Steps:
     return Outcome(table, rows, charts, columns=2)
 
 
-FIG_17_BATCH = 64
+FIG_BATCH = 64
+SMS = 80
+"""Of a V100 (NVIDIA's white paper on its architecture, 2017)."""
+
+
+def _relaying(case: Entry) -> TrainingPoint:
+    """CC with kernels that stay on the GPU, as the paper's do, and so always have their SMs."""
+    usual = _training(case | {"series": CC, "batch": FIG_BATCH, "rate": "high bandwidth"})
+    changes = (("relay_processors", int(case["series"].run) / SMS),)
+    return replace(usual, options=(*usual.options, ("contention", "static")), changes=changes)
+
+
+def fig15(quick: bool) -> Steps:
+    """What every GPU sends for others, and how much slower it computes by that."""
+    models = DATA.named("ZFNet") if quick else DATA.named("ZFNet", "VGG-16", "ResNet-50")
+    kernels = DATA.named("1 SM a kernel", "2 SMs a kernel")
+    runs = yield [(case, [_relaying(case)]) for case in grid(series=kernels, model=models)]
+    forwarding, table, rows = sent(), Table(), Rows(DATA, "fig15")
+    for e in forwarding:
+        for part in SENT_FOR:
+            rows.add(e, "of the data", e[part], f"sent, {part}")
+    for case, (done,) in runs:
+        slowdowns = {each["rank"]: each["slowdown"] for each in done["relays"]}
+        for of in forwarding:
+            speed = 1 / slowdowns.get(of["gpu"], 1.0)
+            what = f"{of['what']}, {case['model']}"
+            e = case | of | {"what": what, "speed": speed, "loss": 100 * (1 - speed)}
+            table.append(e)
+            rows.add(e, "%", e["loss"], "loss of speed", note=DATA.texts["kernels"])
+    of_gpu, parts = itemgetter("gpu"), {part: part for part in SENT_FOR}
+    title, one = "What a GPU sends in an AllReduce", table.where(model=models[0])
+    charts = [
+        bar_chart(title, "times the data", forwarding, of_gpu, parts, label=lambda _: "GPU"),
+        bar_chart(f"Computation, {models[0]}", "speed", one, of_gpu, {"speed": "speed"}, y_max=1.0),
+    ]
+    return Outcome(table, rows, charts, columns=2)
 
 
 def _rank_correlation(values: Column) -> float:
@@ -124,7 +162,7 @@ def _rank_correlation(values: Column) -> float:
 def fig17(_quick: bool) -> Steps:
     """Layers of ResNet-50, and what is found of all of them; a stage has the convolutions of one size of image."""
     yield []
-    of = layers("resnet50", FIG_17_BATCH)
+    of = layers("resnet50", FIG_BATCH)
     names = [str(name) for name in of["layer"]]
     stages = {stage: [bool(re.match(f"s{stage - 1}.*b", name)) for name in names] for stage in (1, 2, 3, 4)}
     table, further, charts = Table(), Rows(DATA, "fig17"), []

@@ -1,4 +1,4 @@
-"""Figures 5, 7, 8, 10, 15 and 16 of the C-Cube paper: steps, links and detours, from the schedules themselves, and
+"""Figures 5, 7, 8, 10 and 16 of the C-Cube paper: steps, links and detours, from the schedules themselves, and
 examples of chaining."""
 
 from __future__ import annotations
@@ -156,6 +156,8 @@ def fig7(_quick: bool) -> Steps:
 
 
 BYTES = 64 * MIB
+SENT_FOR = "of its own", "forwarded"
+"""For whom a GPU sends."""
 
 
 def _trees(count: int, overlap: bool) -> tuple[Fabric, Schedule]:
@@ -231,22 +233,17 @@ def doubled(_cells: Cells, tables: Tables) -> Judged:
     return verdict(both - alone == {(2, 3), (6, 7)}), {"shared": shared, "own": own, "apart": len(apart) or "no"}
 
 
-def fig15(_quick: bool) -> Steps:
-    """What every GPU sends in an AllReduce of C1, and how much of it is for others."""
-    yield []
-    hops, parts = _hops(*_trees(TREES, True)), ("of its own", "forwarded")
+def sent() -> Table:
+    """What every GPU sends in an AllReduce of C1, and how much of it is for others; streams that it passes on."""
+    fabric, schedule = _trees(TREES, True)
+    hops, streams = _hops(fabric, schedule), schedule.relays(fabric)
     table = Table()
     for gpu in range(RANKS):
         own, later = hops["a"] == gpu, hops["hop"] > 0
         shares = (float(hops["bytes"][of].sum()) / BYTES for of in (own & ~later, own & later))
-        table.append({"gpu": gpu, "what": f"GPU {gpu}"} | dict(zip(parts, shares, strict=True)))
-    rows = Rows(DATA, "fig15")
-    for e in table:
-        for part in parts:
-            rows.add(e, "of the data", e[part], f"sent, {part}")
-    of, columns = itemgetter("what"), {part: part for part in parts}
-    title = "What a GPU sends in an AllReduce"
-    return Outcome(table, rows, [bar_chart(title, "times the data", table, of, columns, label=lambda _: "GPU")])
+        found = {"gpu": gpu, "what": f"GPU {gpu}", "streams": streams[gpu]}
+        table.append(found | dict(zip(SENT_FOR, shares, strict=True)))
+    return table
 
 
 STEP_BYTES = 2 * MIB

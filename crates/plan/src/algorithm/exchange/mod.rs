@@ -11,12 +11,12 @@
 
 mod timetable;
 
-use super::{Algorithm, Info, Request, Scale};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::{Domain, Parameter, Value};
 use antiphon_base::units::{Bytes, Picos};
-use antiphon_model::collective::{Kind, shard};
+use antiphon_model::collective::Kind;
 use antiphon_model::fabric::{Dimension, DimensionShape, Fabric, LinkId, Product};
 use antiphon_model::schedule::{Builder, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Payload, Schedule};
 use antiphon_sim::cost::{CostModel, LinkCost, MessageCost};
@@ -47,6 +47,7 @@ const INFO: Info = Info {
                  there would be too many messages",
             ),
         },
+        ALIGN,
     ],
     source: "farthest first: Leighton, Introduction to Parallel Algorithms and Architectures, 1992, section 1.7; dimensions \
              in different orders: Themis (ISCA 2022)",
@@ -224,7 +225,7 @@ impl<'a> ExchangePlan<'a> {
         }
         let mut halves = dimensions(product).map(|(shape, size)| timetable::halves(shape, size)).max().unwrap_or(1);
         let mut parts = product.dimensions.len() as u32;
-        if request.bytes / u64::from(n) < u64::from(4 * halves * parts) {
+        if request.bytes / u64::from(n) < request.align.bytes() * u64::from(halves * parts) {
             (halves, parts) = (1, 1);
         }
         let busiest = Busiest::of(request, product, parts);
@@ -256,8 +257,8 @@ impl<'a> ExchangePlan<'a> {
         let block = request.bytes.div_ceil(u64::from(n * halves * parts));
         let message = u64::from(busiest.pairs * halves) * block;
         let chunks = chunk.map_or_else(|| busiest.chunks(forward), |chunk| message.div_ceil(chunk));
-        // Whole elements of every block.
-        let chunks = block.div_ceil(Lane::payload(block, chunks));
+        // What is whole of every block.
+        let chunks = block.div_ceil(request.align.payload(block, chunks));
         let ranks = product.ranks(request.fabric);
         Ok(ExchangePlan { product, fabric: request.fabric, ranks, timetables, halves, parts, chunks })
     }
@@ -316,14 +317,14 @@ impl<'a> ExchangePlan<'a> {
             for half in 0..self.halves {
                 let region = |&owner: &u32| {
                     let (start, length) = request.shard(owner);
-                    let (offset, bytes) = shard(length, all, (part * self.halves + half) as usize);
+                    let (offset, bytes) = request.align.shard(length, all, (part * self.halves + half) as usize);
                     (owner, start + offset, bytes)
                 };
                 let regions: Vec<_> = destinations.iter().map(region).collect();
                 for &source in &sources {
                     for &(owner, offset, bytes) in &regions {
                         let (chunks, stride) = (self.chunks, self.stride());
-                        let chunk_bytes = Lane::payload(bytes, chunks).min(bytes).max(1);
+                        let chunk_bytes = request.align.payload(bytes, chunks).min(bytes).max(1);
                         builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride, source, owner });
                     }
                 }

@@ -7,7 +7,7 @@
 mod concentrated;
 
 use super::tree::{Laid, Tree, twins};
-use super::{Algorithm, Info, Request, Scale};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Fixed, Opt};
 use antiphon_model::collective::Kind;
@@ -27,6 +27,7 @@ const INFO: Info = Info {
             &["none", "2x2"],
             "What trees join. 2x2: blocks of four ranks, which first reduce into two of them, half of the data each (ARIES).",
         ),
+        ALIGN,
     ],
     source: "MultiTree (ISCA 2021); TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast, Kind::Reduce],
@@ -256,7 +257,8 @@ impl Algorithm for MultiTree {
         if request.options.choice("concentration") == "2x2" {
             return concentrated::build(request, &twins);
         }
-        let chunk = request.options.bytes("chunk").min(request.bytes).next_multiple_of(4);
+        let chunk = request.options.bytes("chunk");
+        let chunk = request.align.up(chunk.min(request.bytes));
         let roots: Vec<u32> =
             if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
         // Growing the trees takes long; do not start what cannot be held.
@@ -272,7 +274,7 @@ impl Algorithm for MultiTree {
                 offset: 0,
                 bytes: request.bytes,
                 chunks,
-                chunk_bytes: chunk.max(Lane::payload(request.bytes, chunks)),
+                chunk_bytes: chunk.max(request.align.payload(request.bytes, chunks)),
                 stride: 1,
                 source: 0,
                 owner: 0,

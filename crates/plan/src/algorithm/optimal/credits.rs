@@ -90,6 +90,7 @@ mod tests {
             collective: Collective::new(Kind::Reduce),
             bytes: 1 << 20,
             matrix: None,
+            align: antiphon_model::collective::Align::default(),
             spec: "test",
             options: Options::parse("test", "", &[]).unwrap(),
             watch: Watch::default(),

@@ -14,7 +14,7 @@ mod trees;
 use super::combs::{self, Combs};
 use super::estimate::flit_times;
 use super::tree::Tried;
-use super::{Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
+use super::{ALIGN, Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_bound as bound;
@@ -30,21 +30,18 @@ use std::time::Instant;
 /// See the module.
 pub struct Optimal;
 
-const OPTIONS: &[Opt] = &[
-    tree::OPTIONS[0],
-    Opt::count(
-        "trees",
-        1,
-        u32::MAX as u64,
-        Derived("as many as the optimum takes"),
-        "Most trees of every root; for AllReduce of all together.",
-    ),
-];
+const TREES: Opt = Opt::count(
+    "trees",
+    1,
+    u32::MAX as u64,
+    Derived("as many as the optimum takes"),
+    "Most trees of every root; for AllReduce of all together.",
+);
 
 const INFO: Info = Info {
     name: "optimal",
     summary: "the best mixture of trees or paths on any fabric, switches included",
-    options: OPTIONS,
+    options: &[tree::PIECE, TREES, ALIGN],
     source: "linear programming over arborescences and paths; optimality of schedules: ForestColl (2024)",
     collectives: &Kind::ALL,
 };

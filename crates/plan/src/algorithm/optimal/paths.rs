@@ -83,14 +83,15 @@ fn direct(request: &Request, graph: &Graph, paths: BTreeMap<(u32, u32), BTreeMap
         let count = paths.len();
         for (at, (path, share)) in paths.into_iter().enumerate() {
             before += share / total;
-            let to = if at + 1 == count { length } else { ((length as f64 * before) as u64 & !3).min(length) };
+            let to =
+                if at + 1 == count { length } else { request.align.down((length as f64 * before) as u64).min(length) };
             if to == from {
                 continue;
             }
             let (offset, bytes) = (start + from, to - from);
             from = to;
-            let chunks = ROUNDS.min(bytes.div_ceil(4)).max(1);
-            let chunk_bytes = Lane::payload(bytes, chunks).max(1);
+            let chunks = ROUNDS.min(bytes.div_ceil(request.align.bytes())).max(1);
+            let chunk_bytes = request.align.payload(bytes, chunks).max(1);
             let chunks = bytes.div_ceil(chunk_bytes);
             let lane = builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride, source, owner });
             let links: Vec<LinkId> = path.iter().map(|&arc| graph.arcs[arc as usize].links[0]).collect();

@@ -5,10 +5,10 @@
 
 use super::parts::FabricPart;
 use super::stages::Stages;
-use super::{FEW_RANKS, OPTIONS, has_queues, is_even, own};
+use super::{FEW_RANKS, TREES, has_queues, is_even, own};
 use crate::algorithm::hierarchical::Hierarchical;
 use crate::algorithm::soonest::{EVENTS_OF_FEW, EVENTS_OF_MANY, Soonest};
-use crate::algorithm::{ALL, Algorithm, Request};
+use crate::algorithm::{ALL, Algorithm, Request, tree};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::Options;
 use antiphon_bound as bound;
@@ -31,11 +31,11 @@ const FEWER: [&str; 5] = ["trees=2", "trees=1", "trees=4", "trees=8", "trees=16"
 /// # Errors
 /// [`Code::Interrupted`].
 pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
-    let Request { fabric, system, collective, bytes, .. } = *request;
+    let Request { fabric, system, collective, bytes, align, .. } = *request;
     let ranks = request.ranks();
     let is_grid = is_even(request) && fabric.product().is_some_and(Product::is_direct);
     // Whoever says how trees are to be wants trees.
-    let is_free = OPTIONS.iter().all(|option| request.options.given(option.parameter.key).is_none());
+    let is_free = [tree::PIECE, TREES].iter().all(|option| request.options.given(option.parameter.key).is_none());
     if !is_free
         || request.matrix.is_some()
         || ranks > if is_grid { MOST_ON_GRIDS } else { MOST_RANKS }
@@ -45,7 +45,7 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
     }
     let events = if ranks > MOST_RANKS { EVENTS_OF_FEW } else { EVENTS_OF_MANY };
     let mut soonest = Soonest::new(request, schedule, events)?;
-    let known = bound::by_cuts(fabric, system, collective, bytes)?;
+    let known = bound::by_cuts(fabric, system, collective, request.data())?;
     let rates = known.volume_ps.max(known.cut_ps).max(known.strength_ps.unwrap_or(0));
     let least = rates.max(known.latency_ps);
     let is_near = |soonest: &Soonest| soonest.time_ps() <= least + least / NEAR;
@@ -53,7 +53,7 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
         let info = algorithm.info();
         let options = Options::parse(info.name, options, info.options)?;
         let Request { spec, watch, .. } = *request;
-        build(&Request { fabric, system, collective, bytes, matrix: None, spec, options, watch })
+        build(&Request { fabric, system, collective, bytes, matrix: None, align, spec, options, watch })
     };
     let few_trees = ranks <= FEW_RANKS && collective.kind != Kind::AllToAll && has_queues(request);
     for options in FEWER.into_iter().filter(|_| few_trees) {

@@ -185,6 +185,7 @@ mod tests {
                 collective,
                 bytes,
                 matrix: None,
+                align: antiphon_model::collective::Align::default(),
                 spec: "test",
                 options: Options::parse("test", "", &[]).unwrap(),
                 watch: Watch::default(),

@@ -8,7 +8,7 @@ mod map;
 use super::estimate::{StepEstimate, flit_times};
 use super::soonest::soonest;
 use super::tree::{Priority, Table, Tree, TreeWork};
-use super::{Algorithm, Info, Request, Scale};
+use super::{ALIGN, Algorithm, Info, Request, Scale};
 use antiphon_base::error::Result;
 use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_base::parameter::Value;
@@ -47,6 +47,7 @@ const INFO: Info = Info {
             &["pipelined", "stop-and-wait"],
             "Stop-and-wait: a link waits until a chunk is received, as the cost model does.",
         ),
+        ALIGN,
     ],
     source: "C-Cube (HPCA 2023)",
     collectives: &[Kind::AllReduce],
@@ -146,7 +147,7 @@ impl<'a> OverlappedPlan<'a> {
         let steps = StepEstimate::new(request, &table, pacing);
         let bytes = request.bytes.div_ceil(trees.len() as u64);
         let packet = &request.system.packet;
-        let unit = if packet.fixed_size { packet.payload_bytes } else { 4 };
+        let unit = if packet.fixed_size { packet.payload_bytes } else { request.align.bytes() };
         let mut chunks = chunk.map_or_else(|| steps.best_chunks(bytes), |chunk| vec![chunk]);
         chunks.iter_mut().for_each(|chunk| *chunk = (*chunk).min(bytes).next_multiple_of(unit));
         chunks.dedup();

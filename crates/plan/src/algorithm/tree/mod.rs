@@ -14,7 +14,7 @@ mod timetable;
 
 pub(super) use plant::{Planter, twins};
 pub(super) use spread::{Demand, spread};
-pub(super) use stream::{OPTIONS, Tried, most, prefixes, stream, stream_timed};
+pub(super) use stream::{PIECE, Tried, most, prefixes, stream, stream_timed};
 pub(super) use table::{Message, Priority, Table, widths};
 pub(super) use timetable::Timetable;
 

@@ -13,9 +13,9 @@ use antiphon_base::units::Bytes;
 use antiphon_model::collective::Kind;
 use antiphon_model::schedule::{Builder, Issue, Pacing, Schedule, TransferId};
 
-/// Options of algorithms that [`stream`].
-pub(in crate::algorithm) const OPTIONS: &[Opt] =
-    &[Opt::bytes("piece", Derived("the best by the slots it takes"), "One piece of one tree.").at_least(4)];
+/// An option of algorithms that [`stream`].
+pub(in crate::algorithm) const PIECE: Opt =
+    Opt::bytes("piece", Derived("the best by the slots it takes"), "One piece of one tree.").at_least(4);
 
 /// Most edges of all trees together: some seconds of work.
 const MOST_EDGES: u64 = 1 << 20;
@@ -199,7 +199,7 @@ const PATIENCE: usize = 3;
 fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec<u64> {
     let part = timetable.bytes().div_ceil(timetable.trees().len() as u64);
     if let Some(piece) = given {
-        return vec![rounds_of(part, piece)].into_iter().filter(|&rounds| timetable.takes(rounds)).collect();
+        return vec![rounds_of(request, part, piece)].into_iter().filter(|&rounds| timetable.takes(rounds)).collect();
     }
     // So many messages take seconds to simulate where no periods can be skipped.
     let bearable = (MOST_MESSAGES / timetable.messages().max(1)).max(64) as u64;
@@ -222,7 +222,7 @@ fn lower(
 ) -> Result<Schedule> {
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
-    let pieces = table.pieces(bytes, rounds);
+    let pieces = table.pieces((bytes, request.align), rounds);
     table.lanes(&mut builder, |tree| pieces[tree], rounds);
     if request.collective.kind == Kind::AllToAll && request.matrix.is_none() {
         // What ranks have for themselves.
@@ -275,7 +275,7 @@ fn best<'a>(request: &Request, tables: impl IntoIterator<Item = Table<'a>>, give
 /// Numbers of rounds worth a look: few, then whole packets.
 fn rounds(request: &Request, trees: usize, given: Option<Bytes>) -> Vec<u64> {
     let most = request.bytes.div_ceil(trees as u64);
-    let of = |piece: Bytes| rounds_of(most, piece);
+    let of = |piece: Bytes| rounds_of(request, most, piece);
     if let Some(piece) = given {
         return vec![of(piece)];
     }
@@ -289,13 +289,14 @@ fn rounds(request: &Request, trees: usize, given: Option<Bytes>) -> Vec<u64> {
     rounds
 }
 
-/// Rounds in which a tree's part of the data goes in pieces of about `piece` bytes, whole elements.
-fn rounds_of(part: Bytes, piece: Bytes) -> u64 {
-    part.div_ceil(piece.clamp(4, part.max(4)).next_multiple_of(4)).max(1)
+/// Rounds in which a tree's part of the data goes in pieces of about `piece` bytes.
+fn rounds_of(request: &Request, part: Bytes, piece: Bytes) -> u64 {
+    part.div_ceil(request.align.up(piece.min(part).max(1))).max(1)
 }
 
-/// Payload of the smallest packet.
+/// Payload of the smallest packet; more if so much cannot be cut off.
 fn smallest(request: &Request) -> Bytes {
     let format = &request.system.packet;
-    if format.fixed_size { format.payload_bytes } else { format.flit_bytes }
+    let payload = if format.fixed_size { format.payload_bytes } else { format.flit_bytes };
+    if request.align.is_least() { payload } else { payload.max(request.align.bytes()) }
 }

@@ -4,7 +4,7 @@ use super::{OPS, Tree, TreeWork, colour};
 use antiphon_base::error::Result;
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_base::watch::interruptible;
-use antiphon_model::collective::{Data, Kind, shard};
+use antiphon_model::collective::{Align, Data, Kind};
 use antiphon_model::fabric::{Fabric, LinkId};
 use antiphon_model::schedule::{Builder, Lane, Op};
 use std::cmp::Reverse;
@@ -156,15 +156,15 @@ impl<'a> Table<'a> {
         last[0] + last[1]
     }
 
-    /// Bytes of a tree's piece where every tree sends its part of `bytes`, what all trees move, in so many `rounds`.
-    pub fn piece(&self, tree: usize, bytes: Bytes, rounds: u64) -> Bytes {
-        Self::piece_of(self.sizes[tree], self.all(), bytes, rounds)
+    /// Bytes of a tree's piece where every tree sends its part of what all trees move, in so many `rounds`.
+    pub fn piece(&self, tree: usize, data: (Bytes, Align), rounds: u64) -> Bytes {
+        Self::piece_of(self.sizes[tree], self.all(), data, rounds)
     }
 
     /// [`Table::piece`] of every tree.
-    pub fn pieces(&self, bytes: Bytes, rounds: u64) -> Vec<Bytes> {
+    pub fn pieces(&self, data: (Bytes, Align), rounds: u64) -> Vec<Bytes> {
         let all = self.all();
-        self.sizes.iter().map(|&size| Self::piece_of(size, all, bytes, rounds)).collect()
+        self.sizes.iter().map(|&size| Self::piece_of(size, all, data, rounds)).collect()
     }
 
     /// Sizes of all trees.
@@ -172,9 +172,9 @@ impl<'a> Table<'a> {
         self.sizes.iter().map(|&size| u64::from(size)).sum()
     }
 
-    fn piece_of(size: u32, all: u64, bytes: Bytes, rounds: u64) -> Bytes {
+    fn piece_of(size: u32, all: u64, (bytes, align): (Bytes, Align), rounds: u64) -> Bytes {
         let part = (u128::from(bytes) * u128::from(size)).div_ceil(all.into()) as Bytes;
-        part.div_ceil(rounds).next_multiple_of(4)
+        align.payload(part, rounds)
     }
 
     /// Adds a lane to an empty schedule for every tree: its part of the data, in so many chunks of at least `chunk(tree)`
@@ -182,7 +182,7 @@ impl<'a> Table<'a> {
     pub fn lanes(&self, builder: &mut Builder, chunk: impl Fn(usize) -> Bytes, chunks: u64) {
         let parts = self.parts(builder.schedule.collective.kind, &builder.schedule.data());
         for (tree, ((offset, bytes), [source, owner])) in parts.into_iter().enumerate() {
-            let chunk_bytes = chunk(tree).max(Lane::payload(bytes, chunks));
+            let chunk_bytes = chunk(tree).max(builder.schedule.align.payload(bytes, chunks));
             builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: self.period, source, owner });
         }
     }
@@ -207,7 +207,7 @@ impl<'a> Table<'a> {
             };
             let (before, all) = (before.entry(ends).or_default(), all[&ends]);
             // From the first of so many equal parts to the last.
-            let end = |count: usize| if count == all { length } else { shard(length, all, count).0 };
+            let end = |count: usize| if count == all { length } else { data.align.shard(length, all, count).0 };
             let first = *before;
             *before += size as usize;
             ((start + end(first), end(*before) - end(first)), ends)
@@ -453,17 +453,21 @@ mod tests {
             sizes in prop::collection::vec(1u32..70_000, 4),
             bytes in prop_oneof![1u64..50, 1u64..1 << 40],
             rounds in 1u64..50,
+            power in 2u32..13,
         ) {
+            let align = Align::new(1 << power).unwrap();
+            let data = Data { align, ..bytes.into() };
             let sizes = sizes[..trees.len()].to_vec();
             let widths = vec![1; 12];
             let table = Table { sizes, ..Table::listed(&trees, widths, Priority::Farthest, TreeWork::Broadcast) };
             for kind in [Kind::AllReduce, Kind::Broadcast, Kind::AllGather, Kind::ReduceScatter] {
                 let rooted = matches!(kind, Kind::AllGather | Kind::ReduceScatter);
-                let (mut end, all) = if rooted { shard(bytes, 10, trees[0].root as usize) } else { (0, bytes) };
+                let (mut end, all) = if rooted { align.shard(bytes, 10, trees[0].root as usize) } else { (0, bytes) };
                 let last = end + all;
-                for (tree, ((start, length), ends)) in table.parts(kind, &bytes.into()).into_iter().enumerate() {
+                for (tree, ((start, length), ends)) in table.parts(kind, &data).into_iter().enumerate() {
                     prop_assert_eq!((start, ends), (end, if rooted { [trees[tree].root; 2] } else { [0, 0] }));
-                    prop_assert!(rooted || table.piece(tree, bytes, rounds) * rounds + 4 >= length);
+                    prop_assert!(rooted || table.piece(tree, (bytes, align), rounds) * rounds + align.bytes() >= length);
+                    prop_assert!(start % align.bytes() == 0 || length == 0 || end == last);
                     end += length;
                 }
                 prop_assert_eq!(end, last);

@@ -224,7 +224,7 @@ impl<'a> Timetable<'a> {
     fn costs(&self, table: &Table, rounds: u64) -> Vec<[MessageCost; 2]> {
         let costs = self.request.costs();
         let of = |piece| [Op::Reduce, Op::Copy].map(|op| costs.message(piece, op));
-        table.pieces(self.bytes, rounds).into_iter().map(of).collect()
+        table.pieces((self.bytes, self.request.align), rounds).into_iter().map(of).collect()
     }
 }
 
