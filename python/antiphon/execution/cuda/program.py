@@ -428,3 +428,27 @@ def _placed(flat: Flattening, place: Array) -> tuple[Array, Array, int]:
     target = np.where(stays, staged, at)
     order = np.argsort(task, kind="stable")
     return np.stack((source, target, length), 1)[order], task[order], int(room.sum())
+
+
+def in_words(program: Program, task: int) -> str:
+    """What a task is."""
+    transfer, chunk = program.message[task].tolist()
+    if transfer < 0:
+        return f"layer task {chunk}"
+    start, end = program.column("from")[task], program.column("to")[task]
+    ends = ["relay" if each == program.ranks else f"rank {each}" for each in (start, end)]
+    return f"transfer {transfer} ({ends[0]} to {ends[1]}), chunk {chunk}"
+
+
+def stalled(program: Program, ended: Array) -> str:
+    """What a run that stalled waits for, in words, by whether each task has ended."""
+    import numpy as np
+
+    count = len(program.tasks)
+    left = np.flatnonzero(~ended)
+    for task in left.tolist():
+        waits = program.waits[program.column("waits")[task] : program.column("waits_end")[task]]
+        missing = [int(each) for each in waits if each < count and not ended[each]]
+        if missing:
+            return f"{in_words(program, task)} waited for {in_words(program, missing[0])}"
+    return f"{in_words(program, int(left[0]))} did not end" if len(left) else "blocks did not start together"

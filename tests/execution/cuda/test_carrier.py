@@ -1,0 +1,34 @@
+"""Runs by the kernel itself, on a GPU that this machine stands in for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from cuda_stand_in import Driver
+
+import antiphon
+from antiphon.execution.cuda.carrier import Loaded, measure_cuda
+from antiphon.execution.cuda.device import Gpu
+from antiphon.execution.cuda.program import flatten
+from antiphon.execution.measure import Plan
+
+Machine = Callable[..., Driver]
+
+
+@pytest.mark.parametrize("element", ["float32", "float16", "bfloat16", "int32"])
+def test_every_collective_and_element(element: str, stand_in: Machine) -> None:
+    driver = stand_in()
+    schedules = [antiphon.build("mesh:2x2", "direct", each, 8 * 515, root=3) for each in antiphon.collectives()]
+    for each in measure_cuda(schedules, Plan(element, 0, 1), 20.0):
+        assert (each.out_of_place.wrong, each.in_place.wrong) == (0, 0)
+        assert each.out_of_place.time_ns == 500_000
+    assert driver.memory == {}
+
+
+def test_several_gpus_share_the_ranks(stand_in: Machine) -> None:
+    driver = stand_in(gpus=2)
+    (found,) = measure_cuda([antiphon.build("ring:4", "ring-bi", bytes=4096)], Plan("float32", 0, 1), 20.0)
+    assert found.out_of_place.wrong == found.in_place.wrong == 0
+    assert len(driver.launched) == 2 * 2 * 2  # GPUs, places, runs
+    assert driver.memory == {}
