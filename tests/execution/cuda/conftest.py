@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cuda_stand_in import COMPILER, GROUPS, THREADS, Driver, library
 
-from antiphon.execution.cuda import carrier, device
+from antiphon.execution.cuda import carrier, device, testbed
 
 
 @pytest.fixture(scope="session")
@@ -29,10 +29,10 @@ def stand_in(_libraries: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
             assert architecture == "sm_90"
             return str(library(_libraries, element)).encode()
 
-        for module in (carrier, device):
-            monkeypatch.setattr(module, "GROUP", THREADS)
-            monkeypatch.setattr(module, "SHAPES", ((GROUPS, 1),))
-            monkeypatch.setattr(module, "compiled", compiled)
+        for module in (carrier, device, testbed):
+            for name, value in (("GROUP", THREADS), ("SHAPES", ((GROUPS, 1),)), ("compiled", compiled)):
+                if hasattr(module, name):
+                    monkeypatch.setattr(module, name, value)
         monkeypatch.setattr(device, "_bindings", lambda name: driver)
         return driver
 

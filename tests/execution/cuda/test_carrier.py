@@ -32,3 +32,39 @@ def test_several_gpus_share_the_ranks(stand_in: Machine) -> None:
     assert found.out_of_place.wrong == found.in_place.wrong == 0
     assert len(driver.launched) == 2 * 2 * 2  # GPUs, places, runs
     assert driver.memory == {}
+
+
+def test_a_stalled_run_says_what_waits(stand_in: Machine) -> None:
+    stand_in()
+    schedule, gpu = antiphon.build("ring:4", "ring", bytes=4096), Gpu()
+    program = flatten(schedule, 4)
+    last = len(program.tasks) - 1
+    program.waits[int(program.column("waits")[last])] = last  # it waits for itself
+    loaded = Loaded([gpu], program, schedule, "int32", 0.5)
+    with pytest.raises(antiphon.AntiphonError) as error:
+        loaded.run()
+    assert error.value.code == "stalled"
+    assert "waited for transfer 21 (rank 3 to rank 0), chunk 0" in str(error.value)
+    loaded.close()
+    gpu.close()
+
+
+def test_an_interrupted_run_ends(stand_in: Machine) -> None:
+    driver = stand_in()
+
+    def interrupt(share: float) -> None:
+        raise KeyboardInterrupt
+
+    # Each block waits until it is told to stop: there is one too few.
+    loaded_blocks = Loaded.run
+
+    def too_few(self: Loaded, in_place: bool = True, progress: Callable[[], object] | None = None) -> float:
+        for *_, arguments in self._launches:
+            arguments[15] += 1
+        return loaded_blocks(self, in_place, progress)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loaded, "run", too_few)
+        with pytest.raises(KeyboardInterrupt):
+            measure_cuda([antiphon.build("ring:4", "ring", bytes=4096)], Plan("int32", 0, 1), 60.0, interrupt)
+    assert driver.memory == {}

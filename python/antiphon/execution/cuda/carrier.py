@@ -48,7 +48,7 @@ def measure_cuda(
                 spent_ns = wrong = 0.0
                 for run in range(-1 - plan.warmup, plan.iterations):
                     share = (number + (in_place + max(run, 0) / plan.iterations) / 2) / len(schedules)
-                    taken_ns = loaded.run(in_place, _beat(progress, share))
+                    taken_ns = loaded.run(in_place, beat(progress, share))
                     spent_ns += taken_ns * (run >= 0)
                     wrong = max(wrong, loaded.wrong())
                 timings.append(Timing(spent_ns / plan.iterations, int(wrong)))
@@ -66,7 +66,7 @@ def check_element(element: str) -> None:
         raise AntiphonError(f"GPUs add {', '.join(ADDED)} here, not {element}", "not-applicable")
 
 
-def _beat(progress: Callable[[float], object] | None, share: float) -> Callable[[], object] | None:
+def beat(progress: Callable[[float], object] | None, share: float) -> Callable[[], object] | None:
     """Tells a share about ten times a second."""
     if progress is None:
         return None
