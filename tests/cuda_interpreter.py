@@ -1,4 +1,4 @@
-"""What thread blocks may do with a program, in an order that a seed chooses: the rules of ``kernel.cu``, on numpy arrays."""
+"""What thread blocks may do with a program, in an order that a seed chooses: the rules of ``kernel.cu`` in Python."""
 
 from __future__ import annotations
 

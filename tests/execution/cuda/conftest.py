@@ -22,8 +22,8 @@ def _libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stand_in(_libraries: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Driver]:
     """Puts a machine with so many GPUs and bytes in place of this one's."""
 
-    def put(gpus: int = 1, bytes: int = 1 << 30) -> Driver:
-        driver = Driver(gpus, bytes)
+    def put(gpus: int = 1, memory: int = 1 << 30) -> Driver:
+        driver = Driver(gpus, memory)
 
         def compiled(architecture: str, element: str, *_: object) -> bytes:
             assert architecture == "sm_90"

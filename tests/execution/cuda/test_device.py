@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from cuda_stand_in import Driver
@@ -30,10 +31,10 @@ def test_the_kernel_compiles(architecture: str, element: str) -> None:
 
 
 def test_without_cuda_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("cuda", "cuda.bindings"):
+    for name in ("cuda.bindings.driver", "cuda.bindings.nvrtc"):
         monkeypatch.setitem(sys.modules, name, None)
     for work in (
-        lambda: antiphon.measure("ring:4", "ring", sizes=4096, transport="cuda"),
+        lambda: antiphon.measure("ring:4", "ring", sizes=[4096], transport="cuda"),
         lambda: antiphon.emulate("ring:4", "ring", bytes=4096, device="cuda"),
     ):
         with pytest.raises(antiphon.AntiphonError, match=r"pip install 'antiphon\[cuda\]'") as error:
@@ -70,12 +71,12 @@ def test_what_is_refused(options: dict[str, str], code: str, said: str, stand_in
     stand_in()
     given = {"fabric": "ring:4", "algorithm": "ring"} | options
     with pytest.raises(antiphon.AntiphonError) as error:
-        antiphon.measure(**given, sizes=9 * 4096, transport="cuda")  # type: ignore[arg-type]
+        antiphon.measure(**given, sizes=[9 * 4096], transport="cuda")  # type: ignore[arg-type]
     assert (error.value.code, said in str(error.value)) == (code, True), error.value
 
 
 def test_memory_is_looked_at_first(stand_in: Machine) -> None:
-    driver = stand_in(bytes=carrier.SPARE_BYTES + 1000)
+    driver = stand_in(memory=carrier.SPARE_BYTES + 1000)
     with pytest.raises(antiphon.TooLarge, match="which has 1,000 to give"):
         carrier.measure_cuda([antiphon.build("ring:4", "ring", bytes=4096)], Plan("int32", 0, 1), 8.0)
     assert driver.memory == {}
@@ -94,7 +95,7 @@ def test_an_older_gpu_is_refused_or_left_out(stand_in: Machine, monkeypatch: pyt
     whole = driver.cuDeviceGetAttribute
     old: set[int] = {1}
 
-    def attribute(which: device.Any, number: int) -> device.Any:
+    def attribute(which: Any, number: int) -> Any:
         return (0, 7) if number in old and which.name.endswith("MAJOR") else whole(which, number)
 
     monkeypatch.setattr(driver, "cuDeviceGetAttribute", attribute)
@@ -102,3 +103,13 @@ def test_an_older_gpu_is_refused_or_left_out(stand_in: Machine, monkeypatch: pyt
     old.add(0)
     with pytest.raises(antiphon.NotApplicable, match="Stand-in is sm_70"):
         device.gpus()
+
+
+def test_what_stands_in_is_what_cuda_for_python_has() -> None:
+    driver = pytest.importorskip("cuda.bindings.driver", reason="no CUDA for Python")
+    calls = {name for name in dir(Driver) if name.startswith("cu")} | {"cuInit", "cuDriverGetVersion"}
+    assert len(calls) > 25
+    assert {name for name in calls if not hasattr(driver, name)} == set()
+    for kind in ("CUresult", "CUdevice_attribute"):
+        members = getattr(Driver, kind).__members__
+        assert {name for name in members if name not in getattr(driver, kind).__members__} == set()

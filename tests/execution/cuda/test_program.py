@@ -7,17 +7,18 @@ from random import Random
 
 import numpy as np
 import pytest
+from cuda_interpreter import buffers, interpret
 from random_schedules import random_schedule, with_waits
 
 import antiphon
 from antiphon.execution.cuda.program import PIECE_BYTES, TASK, Layer, Program, flatten, layer_pieces
 
-from cuda_interpreter import buffers, interpret
-
 FABRICS = ("mesh:2x3", "ring:4", "switch:4", "dgx1v")
 
 
-def check(schedule: antiphon.Schedule, fabric: antiphon.Fabric | None, element: str = "int32", seed: int = 0) -> Program:
+def check(
+    schedule: antiphon.Schedule, fabric: antiphon.Fabric | None, element: str = "int32", seed: int = 0
+) -> Program:
     """Runs the program of a schedule by a random order of its blocks."""
     program = flatten(schedule, np.dtype(element).itemsize, fabric)
     data = buffers(schedule, element)

@@ -33,7 +33,7 @@ def test_emulate(stand_in: Machine) -> None:
     assert found.link_rate_bit_per_s == 80_000_000
     assert found.hop_ns is not None
     assert found.hop_ns > 0
-    assert 0.1 < found.slowest_link <= found.fastest_link <= 1.01
+    assert 0.1 < found.slowest_link <= found.fastest_link <= 1.2
     for row in found.runs.rows():
         assert row["least_ns"] <= row["measured_ns"] <= row["most_ns"]
         # A link is never faster than its rate.
@@ -56,8 +56,8 @@ def test_layers_follow_their_chunks(stand_in: Machine) -> None:
         assert (run.rank_ns >= 8e6).all()
         times[is_chained] = run
         loaded.close()
-    # Without chaining all layers come after the whole exchange.
-    assert (times[False].rank_ns > 8e6 + 0.5 * times[False].exchange_ns).all()
+    # Without chaining, layers come after all that comes to their rank.
+    assert times[False].time_ns >= times[False].exchange_ns + 8e6
     gpu.close()
     assert driver.memory == {}
 
@@ -65,13 +65,13 @@ def test_layers_follow_their_chunks(stand_in: Machine) -> None:
 def test_slow_links_and_those_that_act_together(stand_in: Machine) -> None:
     stand_in()
     gpu = Gpu()
-    for spec, links in (("ring:4,slow=0-1:0.25", 0.25), ("dgx1v", 2.0)):
+    for spec, rates in (("ring:4,slow=0-1:0.25", [0.25, 1.0]), ("dgx1v", [2.0])):
         there = GpuFabric(gpu, antiphon.Fabric(spec), 0.01)
         loaded = there.loaded(antiphon.build(spec, "ring", bytes="64KiB"), "float32")._loaded
         cycles = loaded.program.column("cycles")
         wire = loaded.program.wire_bytes
         # Bytes a ns, in hundredths, by a clock that is a little off.
-        assert sorted(set(np.round(100 * wire / cycles, 1).tolist())) == pytest.approx(sorted((1.0, links)), abs=0.15)
+        assert sorted(set(np.round(100 * wire / cycles, 1).tolist())) == pytest.approx(rates, abs=0.15)
         loaded.close()
     gpu.close()
 

@@ -159,7 +159,9 @@ class Loaded:
         for table in (program.tasks, program.segments, program.waits, program.queues):
             tables += table.nbytes
         for gpu in self.gpus:
-            data = [self._host.nbytes + own.nbytes for home, own in zip(self._homes, self._own, strict=False) if home is gpu]
+            data = [
+                self._host.nbytes + own.nbytes for home, own in zip(self._homes, self._own, strict=False) if home is gpu
+            ]
             needed = sum(data) + tables + (program.stage_bytes + 24 * len(program.tasks)) * (gpu is self.gpus[0])
             there = gpu.free_bytes() - SPARE_BYTES
             if needed > there:

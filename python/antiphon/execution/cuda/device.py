@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from importlib import import_module
 from importlib.resources import files
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ def compiled(architecture: str, element: str, shape: tuple[int, int], scope: str
 @lru_cache(maxsize=16)
 def _compiled(*options: str) -> bytes:
     nvrtc = _bindings("nvrtc")
-    source = files(__package__).joinpath("kernel.cu").read_bytes()
+    source = files("antiphon.execution.cuda").joinpath("kernel.cu").read_bytes()
     (program,) = _done(nvrtc.nvrtcCreateProgram(source, b"kernel.cu", 0, [], []))
     try:
         failed, *_ = nvrtc.nvrtcCompileProgram(program, len(options), [each.encode() for each in options])
@@ -52,7 +53,7 @@ def _compiled(*options: str) -> bytes:
             log = b" " * _done(nvrtc.nvrtcGetProgramLogSize(program))[0]
             nvrtc.nvrtcGetProgramLog(program, log)
             raise AntiphonError(f"kernel.cu: {log.decode(errors='replace')[:300]}", "internal")
-        code = b" " * _done(nvrtc.nvrtcGetCUBINSize(program))[0]
+        code: bytes = b" " * _done(nvrtc.nvrtcGetCUBINSize(program))[0]
         _done(nvrtc.nvrtcGetCUBIN(program, code))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -62,12 +63,11 @@ def _compiled(*options: str) -> bytes:
 def _bindings(name: str) -> ModuleType:
     """A part of CUDA for Python that has found its library."""
     try:
-        from cuda.bindings import driver, nvrtc
+        module = import_module(f"cuda.bindings.{name}")
     except ImportError:
         raise AntiphonError(EXTRA, "missing-extra") from None
-    module: ModuleType = {"driver": driver, "nvrtc": nvrtc}[name]
     try:
-        _done(driver.cuInit(0) if name == "driver" else nvrtc.nvrtcVersion())
+        _done(module.cuInit(0) if name == "driver" else module.nvrtcVersion())
     except RuntimeError:  # where the library is not found
         if name == "nvrtc":
             raise AntiphonError(f"NVRTC is missing; {EXTRA}", "missing-extra") from None

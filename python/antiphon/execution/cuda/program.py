@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from antiphon._core import Fabric, Schedule
@@ -107,9 +108,9 @@ def _range(lanes: dict[str, Array], lane: Array, chunk: Array) -> tuple[Array, A
     import numpy as np
 
     bytes, chunks = lanes["bytes"].astype(np.int64), lanes["chunks"].astype(np.int64)
-    step = -(-(-(-bytes // chunks)) // 4) * 4
+    step = (((bytes + chunks - 1) // chunks + 3) // 4 * 4)[lane]
     offset = lanes["offset"].astype(np.int64)[lane]
-    return tuple(offset + np.minimum((chunk + more) * step[lane], bytes[lane]) for more in (0, 1))  # type: ignore[return-value]
+    return offset + np.minimum(chunk * step, bytes[lane]), offset + np.minimum((chunk + 1) * step, bytes[lane])
 
 
 def _ramp(counts: Array) -> Array:
@@ -118,7 +119,8 @@ def _ramp(counts: Array) -> Array:
 
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - counts, counts)
+    ramp: Array = np.arange(total) - np.repeat(ends - counts, counts)
+    return ramp
 
 
 class Flattening:
@@ -137,7 +139,9 @@ class Flattening:
         self.chunk = np.arange(len(self.transfer)) - self.first[self.transfer]
         payloads = {name: column.astype(np.int64) for name, column in schedule.payloads.items()}
         lane = payloads["lane"][np.searchsorted(payloads["transfer"], np.arange(len(table["from"])))]
-        slot = table["step"][self.transfer] + self.chunk * schedule.lanes["stride"].astype(np.int64)[lane][self.transfer]
+        slot = (
+            table["step"][self.transfer] + self.chunk * schedule.lanes["stride"].astype(np.int64)[lane][self.transfer]
+        )
         order = np.lexsort((self.transfer, slot, table["phase"][self.transfer]))
         self.turn = np.empty(len(order), np.int64)
         self.turn[order] = np.arange(len(order))
@@ -230,7 +234,9 @@ class Flattening:
         self.pieces = np.where(relayed, np.maximum(-(-self.bytes // PIECE_BYTES), 1), 1)
         self.count = self.parts[self.transfer] * self.pieces
         if self.count.sum() > MOST_TASKS:
-            raise AntiphonError(f"{self.count.sum():,} messages over links; at most {MOST_TASKS:,} are run", "too-large")
+            raise AntiphonError(
+                f"{self.count.sum():,} messages over links; at most {MOST_TASKS:,} are run", "too-large"
+            )
         self.start = np.cumsum(self.count) - self.count
         self.of = np.repeat(np.arange(len(self.transfer)), self.count)
         at, pieces = _ramp(self.count), self.pieces[self.of]
@@ -323,7 +329,7 @@ def _slots(order: Array, sender: Array, slot: Array) -> Iterator[tuple[Array, Ar
     for rank in np.unique(sender):
         mine = order[sender == rank]
         groups = np.split(mine, np.flatnonzero(np.diff(slot[sender == rank])) + 1)
-        for before, after in zip(groups, groups[1:], strict=False):
+        for before, after in pairwise(groups):
             yield np.tile(before, len(after)), np.repeat(after, len(before))
 
 

@@ -1,4 +1,4 @@
-"""A fabric inside one GPU: a link is a thread block on an SM of its own, which keeps the link's rate by the SM's clock."""
+"""A fabric inside one GPU: a link is a thread block on an SM of its own, which keeps its rate by the SM's clock."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _probe(links: int) -> Program:
 
     numbers = np.arange(links)
     tasks = np.zeros((links, len(TASK)), np.int64)
-    columns = {"segments": numbers, "segments_end": numbers + 1, "to": 1, "gate": -1, "closes": -1}
+    columns: dict[str, Any] = {"segments": numbers, "segments_end": numbers + 1, "to": 1, "gate": -1, "closes": -1}
     for name, values in columns.items():
         tasks[:, TASK.index(name)] = values
     start = numbers * PROBE_BYTES
