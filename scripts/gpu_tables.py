@@ -43,9 +43,17 @@ CCUBE = {
     "R": ("ring-bi", False),
 }
 """The algorithm, and whether the layers are chained."""
+CCUBE_SIZES = tuple(1 << log for log in range(16, 28, 2))
 CCUBE_BYTES, LAYERS, SHARES = 64 << 20, 16, (0.5, 1.0)
 """Data; equal layers; how long they compute in all, as shares of the time of C1."""
 COPY_BYTES = 1 << 30
+PLAIN = (
+    ("mesh:4x4", "ring-bi", "all-reduce"),
+    ("mesh:4x4", "combs", "all-reduce"),
+    ("mesh:4x4", "direct", "all-gather"),
+    ("dgx1v", "overlapped-tree", "all-reduce"),
+)
+PLAIN_BYTES = 48 << 20
 COLUMNS = (
     "part",
     "fabric",
@@ -104,7 +112,7 @@ def algorithms(gpu: Gpu, until: float, repeat: int) -> Iterator[Row]:
                     continue
             for collective in antiphon.collectives():
                 parts = fabric.ranks if collective == "all-to-all" else 1
-                bytes = min(size, MOST_MEMORY // (parts * fabric.ranks))
+                bytes = min(size, MOST_MEMORY // (parts * fabric.ranks) // 4096 * 4096)
                 for algorithm in antiphon.algorithms():
                     what: Row = {"part": "a", "fabric": spec, "collective": collective, "algorithm": algorithm.name}
                     what["bytes"] = bytes
@@ -140,13 +148,8 @@ def plain(gpu: Gpu) -> Iterator[Row]:
     """Part (b): without links and rates, over the time in which the memory moves as much."""
     rate = copy_rate(gpu)
     yield {"part": "b", "algorithm": "device copy", "gb_per_s": round(rate, 1), "bytes": COPY_BYTES}
-    for spec, name, collective, bytes in (
-        ("mesh:4x4", "ring-bi", "all-reduce", 48 << 20),
-        ("mesh:4x4", "combs", "all-reduce", 48 << 20),
-        ("mesh:4x4", "direct", "all-gather", 48 << 20),
-        ("dgx1v", "overlapped-tree", "all-reduce", 64 << 20),
-    ):
-        schedule = antiphon.build(spec, name, collective, bytes)
+    for spec, name, collective in PLAIN:
+        schedule = antiphon.build(spec, name, collective, PLAIN_BYTES)
         (found,) = measure_cuda([schedule], Plan("float32", 1, 5), 8.0)
         transfers = schedule.transfers
         moved = transfers["message_bytes"] * transfers["chunks"]
@@ -171,7 +174,7 @@ def iteration_ns(schedule: antiphon.Schedule, result: Any, layers: Sequence[Laye
 def ccube(gpu: Gpu, repeat: int) -> Iterator[Row]:
     """Part (c): AllReduces by size (Fig. 12), iterations with layers (Fig. 13, 14), and each rank's own (Fig. 15)."""
     there = GpuFabric(gpu, antiphon.Fabric("dgx1v"), GB_PER_S)
-    for size in (1 << 20, 1 << 22, 1 << 24, 1 << 26):
+    for size in CCUBE_SIZES:
         for name in ("B", "C1", "R"):
             schedule = antiphon.build(there.fabric, CCUBE[name][0], bytes=size, system=there.system)
             schedule.verify(there.fabric)

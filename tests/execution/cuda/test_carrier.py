@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from cuda_stand_in import Driver
+from random_schedules import random_schedule, with_waits
 
 import antiphon
 from antiphon.execution.cuda.carrier import Loaded, measure_cuda
@@ -68,3 +70,22 @@ def test_an_interrupted_run_ends(stand_in: Machine) -> None:
         with pytest.raises(KeyboardInterrupt):
             measure_cuda([antiphon.build("ring:4", "ring", bytes=4096)], Plan("int32", 0, 1), 60.0, interrupt)
     assert driver.memory == {}
+
+
+def test_a_measurement(stand_in: Machine) -> None:
+    stand_in()
+    found = antiphon.measure("mesh:2x2", "ring", sizes="4KiB", transport="cuda", iterations=1, progress=lambda _: None)
+    assert (found.correct, found.transport) == (True, "cuda")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_schedules_over_links(seed: int, stand_in: Machine) -> None:
+    stand_in()
+    random, gpu = Random(seed), Gpu()
+    schedule = with_waits(random, random_schedule(random))
+    program = flatten(schedule, 4, antiphon.Fabric(schedule.fabric))
+    loaded = Loaded([gpu], program, schedule, "int32", 20.0, is_paced=True)
+    for in_place in (True, False):
+        loaded.run(in_place)
+        assert loaded.wrong() == 0
+    gpu.close()

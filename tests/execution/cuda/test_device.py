@@ -1,4 +1,4 @@
-"""What needs a GPU says so in a line; the kernel compiles for GPUs that are not here."""
+"""What needs a GPU says so in a line."""
 
 from __future__ import annotations
 
@@ -11,23 +11,10 @@ from cuda_stand_in import Driver
 
 import antiphon
 from antiphon.execution.cuda import carrier, device
-from antiphon.execution.cuda.device import SHAPES, Gpu, compiled
+from antiphon.execution.cuda.device import Gpu
 from antiphon.execution.measure import Plan
 
 Machine = Callable[..., Driver]
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
-@pytest.mark.parametrize("element", carrier.ADDED)
-def test_the_kernel_compiles(architecture: str, element: str) -> None:
-    pytest.importorskip("cuda.bindings", reason="no CUDA for Python")
-    try:
-        sizes = [len(compiled(architecture, element, SHAPES[0], scope)) for scope in ("gpu", "sys")]
-    except antiphon.AntiphonError as error:
-        if error.code != "missing-extra":
-            raise
-        pytest.skip(error.message)
-    assert min(sizes) > 1000
 
 
 def test_without_cuda_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,17 +27,6 @@ def test_without_cuda_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(antiphon.AntiphonError, match=r"pip install 'antiphon\[cuda\]'") as error:
             work()
         assert error.value.code == "missing-extra"
-
-
-def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    bindings = pytest.importorskip("cuda.bindings", reason="no CUDA for Python")
-
-    def missing(flags: int) -> None:
-        raise RuntimeError("libcuda.so.1")
-
-    monkeypatch.setattr(bindings.driver, "cuInit", missing)
-    with pytest.raises(antiphon.NotApplicable, match="no NVIDIA driver"):
-        Gpu()
 
 
 def test_without_a_gpu(stand_in: Machine) -> None:
@@ -103,13 +79,3 @@ def test_an_older_gpu_is_refused_or_left_out(stand_in: Machine, monkeypatch: pyt
     old.add(0)
     with pytest.raises(antiphon.NotApplicable, match="Stand-in is sm_70"):
         device.gpus()
-
-
-def test_what_stands_in_is_what_cuda_for_python_has() -> None:
-    driver = pytest.importorskip("cuda.bindings.driver", reason="no CUDA for Python")
-    calls = {name for name in dir(Driver) if name.startswith("cu")} | {"cuInit", "cuDriverGetVersion"}
-    assert len(calls) > 25
-    assert {name for name in calls if not hasattr(driver, name)} == set()
-    for kind in ("CUresult", "CUdevice_attribute"):
-        members = getattr(Driver, kind).__members__
-        assert {name for name in members if name not in getattr(driver, kind).__members__} == set()
