@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -34,6 +35,7 @@ from antiphon.papers.ccube.systems import (
     scale_jobs,
 )
 from antiphon.papers.ccube.training import BEHIND
+from antiphon.repro import data as repro_data
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome
 from antiphon.repro.result import Reproduction
@@ -210,3 +212,16 @@ def test_what_is_said_of_the_systems() -> None:
 
 def test_what_is_written(quick: tuple[Reproduction, Path], check_written: Callable[[Reproduction, Path], None]) -> None:
     check_written(*quick)
+
+
+def test_a_run_on_a_gpu_is_quoted_where_one_is_kept(
+    quick: tuple[Reproduction, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not (Path(repro_data.__file__).parent.parent / "papers/ccube/measured.json").exists():
+        assert "No run on a GPU is kept" in Path(quick[0].report).read_text()
+    row = {"name": "CC", "compute_share": 0.5, "measured_us": 8691.2, "ratio": 1.0004}
+    kept = {"device": "A GPU", "date": "2026-11-29", "rows": [row, {"name": "B"}]}
+    (tmp_path / "measured.json").write_text(json.dumps(kept))
+    monkeypatch.setattr(repro_data, "files", lambda _: tmp_path)
+    said = "Measured on A GPU, 2026-11-29, over predicted: CC with 0.5 of computation 8,691 µs, 1.000."
+    assert repro_data.Data("ccube").measured == said

@@ -7,7 +7,7 @@ order completes layers in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,63 +21,77 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes of the model that lie together in a rank's memory.
+    """A chunk in a rank's memory.
 
     Attributes:
-        first: byte in the model, whose layers follow each other.
-        place: byte in the memory.
+        lane: of the schedule.
+        chunk: of the lane.
+        place: its first byte in the memory.
         bytes: how many.
     """
 
-    first: int
+    lane: int
+    chunk: int
     place: int
     bytes: int
 
 
 def dealt(schedule: Schedule, itemsize: int) -> list[Piece]:
-    """The chunks of a schedule in the order in which they are dealt out, with numbers of ``itemsize`` bytes.
+    """The chunks of a schedule in the order in which they are dealt out, with numbers of ``itemsize`` bytes. In this
+    order they hold the bytes of the model, whose layers follow each other.
 
     >>> import antiphon
     >>> schedule = antiphon.build("ring:2", "overlapped-tree:trees=2,chunk=8", bytes=32)
-    >>> [(piece.first, piece.place) for piece in dealt(schedule, 4)]
-    [(0, 0), (8, 16), (16, 8), (24, 24)]
+    >>> [piece.place for piece in dealt(schedule, 4)]
+    [0, 16, 8, 24]
     """
     chunks = schedule.chunk_ranges(itemsize)
     # Lanes of more chunks take more turns.
     share = (chunks["chunk"] + 1) / schedule.lanes["chunks"][chunks["lane"]]
     order = np.lexsort((chunks["lane"], share))
-    places, sizes = chunks["first"][order], (chunks["end"] - chunks["first"])[order]
-    firsts = np.cumsum(sizes) - sizes
-    return [Piece(*each) for each in zip(firsts.tolist(), places.tolist(), sizes.tolist(), strict=True)]
+    columns = [chunks["lane"], chunks["chunk"], chunks["first"], chunks["end"] - chunks["first"]]
+    return [Piece(*each) for each in zip(*(column[order].tolist() for column in columns), strict=True)]
 
 
-def layer_parts(pieces: Sequence[Piece], sizes: Sequence[int]) -> list[list[Range]]:
-    """For each layer, in order, the ranges of a rank's memory that hold it: the layer-chunk table of C-Cube.
+def shared_out(pieces: Iterable[Piece], sizes: Sequence[int]) -> Iterator[list[tuple[Piece, Range]]]:
+    """For each layer, in order, the pieces that have some of it, and which bytes of the memory that is.
 
     Args:
-        pieces: of all chunks.
+        pieces: in order.
         sizes: bytes of each layer, whole numbers all of them.
 
     Raises:
         AntiphonError: ``bad-size`` if they are not those of the pieces together.
     """
+    pieces = list(pieces)
     whole = sum(piece.bytes for piece in pieces)
     if sum(sizes) != whole or min(sizes, default=0) < 0:
         raise AntiphonError(f"layers of {sum(sizes)} bytes in memory of {whole}; give layers that fill it", "bad-size")
-    parts: list[list[Range]] = []
-    rest = iter(pieces)
-    place = left = 0
+    at = used = 0
     for size in sizes:
-        ranges: list[Range] = []
+        found = []
         while size:
-            if not left:
-                piece = next(rest)
-                place, left = piece.place, piece.bytes
-            taken = min(size, left)
-            if ranges and ranges[-1][1] == place:
-                ranges[-1] = (ranges[-1][0], place + taken)
-            else:
-                ranges.append((place, place + taken))
-            size, place, left = size - taken, place + taken, left - taken
+            piece = pieces[at]
+            taken = min(size, piece.bytes - used)
+            found.append((piece, (piece.place + used, piece.place + used + taken)))
+            size, used = size - taken, used + taken
+            if used == piece.bytes:
+                at, used = at + 1, 0
+        yield found
+
+
+def layer_parts(pieces: Iterable[Piece], sizes: Sequence[int]) -> list[list[Range]]:
+    """For each layer, in order, the ranges of a rank's memory that hold it: the layer-chunk table of C-Cube.
+
+    Raises:
+        AntiphonError: as ``shared_out``.
+    """
+    parts: list[list[Range]] = []
+    for found in shared_out(pieces, sizes):
+        ranges: list[Range] = []
+        for _, (start, end) in found:
+            if ranges and ranges[-1][1] == start:
+                start = ranges.pop()[0]
+            ranges.append((start, end))
         parts.append(ranges)
     return parts

@@ -23,8 +23,8 @@ from antiphon.execution.threads import measure_threads
 from antiphon.given import as_fabric
 from antiphon.names import Collective
 
-TRANSPORTS = ("mpi", "threads")
-"""What can carry messages: MPI between processes, or this process's memory between threads."""
+TRANSPORTS = ("mpi", "threads", "cuda")
+"""What can carry messages: MPI between processes, this process's memory between threads, or GPUs' thread blocks."""
 LARGEST_TOTAL = 1 << 34
 """Bytes of all ranks' buffers together."""
 MOST_RANKS = 256
@@ -67,7 +67,7 @@ def measure(
         root: of a broadcast or reduce.
         matrix: for an all-to-all, instead of sizes: bytes from every rank to every other one, as ``build`` takes it.
         element: type of the numbers: float32, float64, float16, bfloat16, int32 or int64.
-        transport: ``mpi`` or ``threads``.
+        transport: ``mpi``, ``threads``, or ``cuda``: the GPUs of this machine.
         warmup: runs before the timed ones, beside a first one.
         iterations: timed runs; the time is their mean on the slowest rank.
         timeout_s: a rank to which nothing happens for so long gives up.
@@ -75,7 +75,8 @@ def measure(
         progress: called about ten times a second; what it raises ends the run.
 
     Raises:
-        AntiphonError: ``missing-extra`` without MPI; ``not-proven`` for a schedule that is wrong, before it runs;
+        AntiphonError: ``missing-extra`` without MPI or CUDA for Python; ``not-applicable`` without a GPU, or for types
+            that it does not add; ``not-proven`` for a schedule that is wrong, before it runs;
             ``stalled`` if a rank is killed or hangs, with its number and what another waited for; ``too-large`` past
             256 ranks or 16 GiB of buffers; as ``build``.
     """
@@ -98,9 +99,15 @@ def measure(
     schedules = _schedules(network, algorithm, collective, sizes, root, matrix)
     for schedule in schedules:
         _check(network, schedule, element)
+    if transport == "cuda" and calibration is not None:
+        raise AntiphonError("calibration: times of a GPU's thread blocks are not predicted by one", "not-applicable")
     rates = None if calibration is None else MemoryRates.of(calibration)
     plan = Plan(element, warmup, iterations)
-    if transport == "threads":
+    if transport == "cuda":
+        from antiphon.execution.cuda.carrier import measure_cuda
+
+        measured = measure_cuda(schedules, plan, timeout_s, progress)
+    elif transport == "threads":
         measured = measure_threads(schedules, plan, progress)
     elif in_job():
         measured = _joined(schedules, plan, timeout_s)

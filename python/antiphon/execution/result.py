@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from antiphon._core import bus_factor
@@ -110,7 +111,9 @@ class Emulated(Result):
     fabric: str = says("its specification or name.")
     collective: str = says("what they do.")
     root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
+    device: str = says("``namespaces``, or the name of the GPU that the fabric was in.")
     link_rate_bit_per_s: int = says("of every link, each way, with all headers.")
+    hop_ns: float | None = says("latency of a link that was measured first and predicted with; None in namespaces.")
     slowest_link: float = says("least share of its rate that a link had under full load.")
     fastest_link: float = says("the largest.")
     repeat: int = says("runs of each.")
@@ -128,9 +131,12 @@ class Emulated(Result):
         repeat: int,
         shares: tuple[float, float],
         rows: Sequence[dict[str, Any]],
+        device: str = "namespaces",
+        hop_ns: float | None = None,
     ) -> Emulated:
         """Of the runs of schedules for the same collective."""
-        return cls(fabric.name, schedule.collective, schedule.root, rate, *shares, repeat, Table.of_rows(rows))
+        task, table = (schedule.collective, schedule.root), Table.of_rows(rows)
+        return cls(fabric.name, *task, device, rate, hop_ns, *shares, repeat, table)
 
     def __repr__(self) -> str:
         verdict = "correct" if self.correct else "WRONG"
@@ -190,3 +196,16 @@ class ChainMeasurement(Result):
     def correct(self) -> bool:
         """Whether all ranks and variants ended with the same, right weights."""
         return bool(self.runs["equal"].all())
+
+
+def emulated_row(schedule: Schedule, times_ns: Sequence[float], correct: bool, predicted_ns: float) -> dict[str, Any]:
+    """A row of ``Emulated.runs``."""
+    return {
+        "algorithm": schedule.algorithm,
+        "bytes": schedule.bytes,
+        "correct": correct,
+        "measured_ns": median(times_ns),
+        "predicted_ns": predicted_ns,
+        "least_ns": min(times_ns),
+        "most_ns": max(times_ns),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -101,6 +102,18 @@ class Data:
         for row in self.table("texts"):
             texts[row["key"]] = row["text"].format_map(texts)
         return texts
+
+    @cached_property
+    def measured(self) -> str:
+        """What was measured of it on a device, in words, by ``measured.json`` (``scripts/gpu_tables.py``); empty for
+        papers that have no text for ``not_measured``."""
+        file = files(f"antiphon.papers.{self.paper}") / "measured.json"
+        if not file.is_file():
+            return self.texts.get("not_measured", "")
+        kept = json.loads(file.read_text("utf-8"))
+        form = "{name} with {compute_share:g} of computation {measured_us:,.0f} µs, {ratio:.3f}"
+        said = [form.format_map(row) for row in kept["rows"] if "compute_share" in row]
+        return f"Measured on {kept['device']}, {kept['date']}, over predicted: {'; '.join(said)}."
 
     @cached_property
     def figures(self) -> dict[str, dict[str, str]]:

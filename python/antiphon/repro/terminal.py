@@ -40,6 +40,7 @@ def reproduction_document(reproduction: Reproduction) -> Document:
         not several and next(iter(reproduction.figures.values())).group,
         Table(columns, rows),
         counted,
+        reproduction.paper.data.measured,
         reproduction.quick and "Claims are about all points: without --quick.",
         f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls{stale}",
         dim(f"Report: {reproduction.report}"),

@@ -118,7 +118,7 @@ def test_what_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(emulation, "_host_command", lambda: pytest.fail("it started"))
     for given, code, said in (
         ({"algorithms": []}, "bad-spec", "at least one"),
-        ({"link_rate": "fast"}, "bad-spec", "200mbit or 1gbit"),
+        ({"link_rate": "fast"}, "bad-spec", "200mbit or 4GB/s"),
         ({"repeat": 0}, "bad-size", "repeat 0"),
         ({"timeout_s": 0.5}, "bad-size", "timeout_s 0.5"),
         ({"algorithms": "none"}, "unknown-name", "none"),

@@ -103,9 +103,11 @@ class ChainedRank:
         self.parts: list[list[Range]] = layer_parts(pieces, [each["gradient_bytes"] for each in layers])
         # The number in the model of every number of the memory.
         self.numbers = np.empty(schedule.bytes // ITEMSIZE, np.int64)
+        first = 0
         for each in pieces:
-            place, first, count = (value // ITEMSIZE for value in (each.place, each.first, each.bytes))
+            place, count = each.place // ITEMSIZE, each.bytes // ITEMSIZE
             self.numbers[place : place + count] = np.arange(first, first + count)
+            first += count
         self.gradients = np.empty(len(self.numbers), np.float32)
         self.weights = np.zeros_like(self.gradients)
         self.chained, self.compute = chained, Compute(busy)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from statistics import median
 from typing import Any
 
 from antiphon._core import Executor, Fabric, Schedule, System, simulate
@@ -16,15 +15,18 @@ from antiphon.arguments import expect, shown
 from antiphon.collective.schedules import as_schedule, build
 from antiphon.errors import AntiphonError, NotApplicable
 from antiphon.execution.job import LEAVE_S, Job
-from antiphon.execution.result import Emulated
+from antiphon.execution.result import Emulated, emulated_row
 from antiphon.execution.testbed import network
 from antiphon.execution.testbed.host import WARM_UP_RUNS
 from antiphon.execution.testbed.node import ELEMENT
 from antiphon.given import as_fabric
 from antiphon.names import Collective
 
-UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-SLOWEST_BIT_PER_S, FASTEST_BIT_PER_S = 10**6, 10**10
+UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9, "kb/s": 8 * 10**3, "mb/s": 8 * 10**6, "gb/s": 8 * 10**9}
+RATES = {"namespaces": "200mbit", "cuda": "4GB/s"}
+"""Devices, and the rate of their links if none is given."""
+FASTEST = {"namespaces": (10**10, "10gbit"), "cuda": (8 * 10**12, "1000GB/s")}
+SLOWEST_BIT_PER_S = 10**6
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "setpriv": "util-linux"}
 """Programs that are needed, and the packages that have them."""
 LARGEST_BYTES = 1 << 30
@@ -38,71 +40,73 @@ def emulate(
     bytes: str | int = "8MiB",
     *,
     root: int = 0,
-    link_rate: str = "200mbit",
+    device: str = "namespaces",
+    link_rate: str | None = None,
     repeat: int = 5,
     timeout_s: float = 8.0,
     progress: Callable[[float], object] | None = None,
 ) -> Emulated:
-    """Runs collectives on an emulated fabric: a network namespace a node, an Ethernet cable for every two opposite
-    links, shaped to a rate each way; and predicts what they take, on the system ``testbed`` at packets.
+    """Runs collectives on an emulated fabric, and predicts what they take.
 
-    Messages go over TCP, a connection a link, and nodes on the way pass packets on. The rate of all links is measured
-    under full load first. All is made within namespaces of their own, with addresses from 10.0.0.0/8 that exist only
-    there, and is gone when the processes are, however they end. Numbers are int32, and every element is compared.
+    On device ``namespaces`` a network namespace is a node, and an Ethernet cable stands for every two opposite links,
+    shaped to a rate each way. Messages go over TCP, a connection a link, and nodes on the way pass packets on. All is
+    made within namespaces of their own, with addresses from 10.0.0.0/8 that exist only there, and is gone when the
+    processes are, however they end. Predicted is the system ``testbed`` at packets. On device ``cuda`` a link is a
+    thread block of a GPU, which keeps the rate by its clock; predicted is the system ``ideal`` with this rate and the
+    latency of a hop, which is measured first. The rate of all links is measured under full load before. Numbers are
+    int32, and every element is compared.
 
     >>> emulate("mesh:3x3", ["ring", "tto"], bytes="1MiB", link_rate="50mbit").correct  # doctest: +SKIP
     True
 
     Args:
-        fabric: specification or Fabric, of at most 64 nodes, without parallel links, all of one rate.
+        fabric: specification or Fabric, without rates of its own; in namespaces of at most 64 nodes, without parallel
+            links, all of one rate; on a GPU of at most as many links as it has SMs.
         algorithms: one or several: ``name[:key=value,...]``, Schedules or files ``*.json``.
         collective: what to compute.
         bytes: full buffer size.
         root: of a broadcast or reduce.
-        link_rate: of every link, each way: a number of ``bit``, ``kbit``, ``mbit`` or ``gbit`` a second.
+        device: ``namespaces``, or ``cuda``, the first GPU (extra ``cuda``).
+        link_rate: of every link, each way: a number of ``bit``, ``kbit``, ``mbit`` or ``gbit`` a second, or of
+            ``kB/s``, ``MB/s`` or ``GB/s``; default: 200mbit in namespaces, 4GB/s on a GPU.
         repeat: runs of each, in turn, after one that is only checked; what counts is the median.
-        timeout_s: a node to which nothing happens for so long ends the run.
+        timeout_s: a node or link to which nothing happens for so long ends the run.
         progress: called about ten times a second; what it raises ends the run.
 
     Raises:
         AntiphonError: ``not-applicable`` where this machine cannot do it, by its kernel, rights, programs or speed, or
-            for other fabrics; ``bad-spec`` for schedules of different collectives; ``not-proven``, ``stalled``; as
-            ``build``.
+            for other fabrics; ``missing-extra`` without CUDA for Python; ``bad-spec`` for schedules of different
+            collectives; ``unknown-name`` for the device; ``not-proven``, ``stalled``; as ``build``.
     """
     whole = as_fabric(fabric)
-    network.cables(whole)  # before any work
-    rate = bits_per_s(link_rate)
+    expect("device", device, str)
+    if device not in RATES:
+        raise AntiphonError(f"device '{device:.40}': one of {', '.join(RATES)}", "unknown-name")
+    if device == "namespaces":
+        network.cables(whole)  # before any work
+    rate = bits_per_s(RATES[device] if link_rate is None else link_rate, device)
     expect("repeat", repeat, int)
     expect("timeout_s", timeout_s, int, float)
     for name, number, most in (("repeat", repeat, 1000), ("timeout_s", timeout_s, 86_400)):
         if not 1 <= number <= most:
             raise AntiphonError(f"{name} {shown(number)}: 1 to {most:,}", "bad-size")
-    system = testbed(rate)
     given = [algorithms] if isinstance(algorithms, (str, Schedule, os.PathLike)) else list(algorithms)
-    schedules = [_schedule(whole, each, collective, bytes, system, root) for each in given]
-    if not schedules:
-        raise AntiphonError("algorithms: give at least one", "bad-spec")
-    first = schedules[0]
-    for schedule in schedules[1:]:
-        if (schedule.collective, schedule.root) != (first.collective, first.root):
-            message = f"{first.algorithm} does {_task(first)}, {schedule.algorithm} {_task(schedule)}"
-            raise AntiphonError(f"{message}: give schedules of one collective", "bad-spec")
+
+    def schedules_for(system: System) -> list[Schedule]:
+        return _schedules(whole, given, collective, bytes, system, root)
+
+    if device == "cuda":
+        from antiphon.execution.cuda.testbed import emulate_on_gpu
+
+        return emulate_on_gpu(whole, schedules_for, rate, repeat, timeout_s, progress)
+    system = testbed(rate)
+    schedules = schedules_for(system)
     predicted = [simulate(whole, schedule, system).time_ns for schedule in schedules]
     rates, measured = run_emulated(whole, schedules, rate, repeat, timeout_s, progress)
     rows = []
     for schedule, predicted_ns, (times, wrong) in zip(schedules, predicted, measured, strict=True):
-        rows.append(
-            {
-                "algorithm": schedule.algorithm,
-                "bytes": schedule.bytes,
-                "correct": wrong == 0,
-                "measured_ns": median(times),
-                "predicted_ns": predicted_ns,
-                "least_ns": min(times),
-                "most_ns": max(times),
-            }
-        )
-    return Emulated.of(whole, first, rate, repeat, rates, rows)
+        rows.append(emulated_row(schedule, times, wrong == 0, predicted_ns))
+    return Emulated.of(whole, schedules[0], rate, repeat, rates, rows)
 
 
 def testbed(bits_per_s: int) -> System:
@@ -157,11 +161,11 @@ def compared(fabric: Fabric, collective: str) -> list[str]:
     return found
 
 
-def bits_per_s(text: str) -> int:
+def bits_per_s(text: str, device: str = "namespaces") -> int:
     """A rate in bits a second.
 
-    >>> bits_per_s("200mbit")
-    200000000
+    >>> bits_per_s("200mbit"), bits_per_s("4GB/s", "cuda")
+    (200000000, 32000000000)
 
     Raises:
         AntiphonError: ``bad-spec``.
@@ -173,11 +177,31 @@ def bits_per_s(text: str) -> int:
         rate = int(float(number.removesuffix(unit or " ")) * UNITS[unit or ""])
     except (KeyError, ValueError, OverflowError):
         raise AntiphonError(
-            f"link rate '{text:.40}': a number and a unit, such as 200mbit or 1gbit", "bad-spec"
+            f"link rate '{text:.40}': a number and a unit, such as 200mbit or 4GB/s", "bad-spec"
         ) from None
-    if not SLOWEST_BIT_PER_S <= rate <= FASTEST_BIT_PER_S:
-        raise AntiphonError(f"link rate '{text:.40}': 1mbit to 10gbit are emulated", "bad-spec")
+    fastest, words = FASTEST[device]
+    if not SLOWEST_BIT_PER_S <= rate <= fastest:
+        raise AntiphonError(f"link rate '{text:.40}': 1mbit to {words} are emulated", "bad-spec")
     return rate
+
+
+def _schedules(
+    fabric: Fabric,
+    given: Sequence[str | Schedule | os.PathLike[str]],
+    collective: str,
+    bytes: str | int,
+    system: System,
+    root: int,
+) -> list[Schedule]:
+    schedules = [_schedule(fabric, each, collective, bytes, system, root) for each in given]
+    if not schedules:
+        raise AntiphonError("algorithms: give at least one", "bad-spec")
+    first = schedules[0]
+    for schedule in schedules[1:]:
+        if (schedule.collective, schedule.root) != (first.collective, first.root):
+            message = f"{first.algorithm} does {_task(first)}, {schedule.algorithm} {_task(schedule)}"
+            raise AntiphonError(f"{message}: give schedules of one collective", "bad-spec")
+    return schedules
 
 
 def _schedule(

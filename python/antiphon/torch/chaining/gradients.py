@@ -95,7 +95,9 @@ class Gradients:
         schedule = chained_schedule(self.fabric, size, planned.world.planner.system, self.asked)
         self.algorithm, self.plan = schedule.algorithm, Plan(self.fabric, schedule, planned.rank)
         pieces, data = dealt(schedule, itemsize), array(self.memory)
-        self.pieces = sorted((each.place, data[each.first : each.first + each.bytes]) for each in pieces)
+        cuts = np.cumsum([each.bytes for each in pieces[:-1]])
+        own = zip(pieces, np.split(data, cuts), strict=True)
+        self.pieces = sorted(((each.place, part) for each, part in own), key=lambda piece: piece[0])
         self.parts = layer_parts(pieces, self.sizes)
 
     def _steps(self, request: Any) -> Steps:

@@ -45,7 +45,10 @@ def emulated_document(found: antiphon.Emulated) -> Document:
         right=lambda row: "yes" if row["correct"] else "NO",
     )
     carried = f"links carried {found.slowest_link:.1%} to {found.fastest_link:.1%} of their rate"
-    return document(table, dim(f"Median of {found.repeat:,} runs; under full load, before, {carried}"))
+    lines = [f"Median of {found.repeat:,} runs; under full load, before, {carried}"]
+    if found.hop_ns is not None:
+        lines.append(f"In {found.device}; predicted with the {found.hop_ns:,.0f} ns that a hop took")
+    return document(table, dim(*lines))
 
 
 def chain_document(found: antiphon.ChainMeasurement) -> Document:
