@@ -120,8 +120,8 @@ class Loaded:
         self._data = [home.upload(own) for home, own in zip(self._homes, self._own, strict=False)]
         tasks, shared = len(program.tasks), gpus[0]
         blocks = [len(served) * self.ways for served in self._served]
-        # Flags, gates, blocks that are there, whether to stop.
-        self._words = shared.upload(np.zeros(2 * tasks + len(program.gates) + 2, np.uint32))
+        # Flags, gates, blocks that are there, whether to stop, tasks that have ended.
+        self._words = shared.upload(np.zeros(2 * tasks + len(program.gates) + 3, np.uint32))
         gates = self._words + 8 * tasks
         self._arrived, self.stop = gates + 4 * len(program.gates), gates + 4 * len(program.gates) + 4
         self._times = shared.upload(np.zeros(tasks + sum(blocks), np.int64))
@@ -171,8 +171,9 @@ class Loaded:
     def set_cycles(self, cycles: Array) -> None:
         """For how many cycles each task has its link; where links have a rate."""
         self.program.column("cycles")[:] = cycles
-        for *_, gpu, _, arguments in self._launches:
+        for _, gpu, _, arguments in self._launches:
             gpu.upload(self.program.tasks, int(arguments[0]))
+            arguments[-1] = int(self._timeout_s * gpu.cycles_per_s) + int(cycles.max(initial=0))
 
     def run(self, in_place: bool = True, progress: Callable[[], object] | None = None) -> float:
         """Runs it on new data; the time in ns by the GPUs' events. Out of place, the ranks' data come from memory of
