@@ -26,6 +26,10 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704
 
 
+class CUdevice_P2PAttribute(enum.Enum):
+    CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3
+
+
 class CUdevice_attribute(enum.Enum):
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 64
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 9
@@ -58,10 +62,10 @@ def library(folder: Path, element: str) -> Path:
 class Driver:
     """The functions of ``cuda.bindings.driver``. A stream is a list of threads that work one after the other."""
 
-    CUresult, CUdevice_attribute = CUresult, CUdevice_attribute
+    CUresult, CUdevice_attribute, CUdevice_P2PAttribute = CUresult, CUdevice_attribute, CUdevice_P2PAttribute
 
     def __init__(self, gpus: int = 1, bytes: int = 1 << 30) -> None:
-        self.gpus, self.bytes = gpus, bytes
+        self.gpus, self.bytes, self.by_nvlink = gpus, bytes, True
         self.memory: dict[int, np.ndarray] = {}
         self.streams: dict[int, list[threading.Thread]] = {}
         self.launched: list[int] = []
@@ -89,6 +93,9 @@ class Driver:
 
     def cuDeviceCanAccessPeer(self, device: int, other: int) -> Any:
         return 0, 1
+
+    def cuDeviceGetP2PAttribute(self, attribute: Any, device: int, other: int) -> Any:
+        return 0, int(self.by_nvlink)
 
     def cuMemGetInfo(self) -> Any:
         return 0, self.bytes, self.bytes

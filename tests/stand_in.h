@@ -48,6 +48,12 @@ static inline void count_up(unsigned* word) {
     stumble();
     __atomic_fetch_add(word, 1, __ATOMIC_RELEASE);
 }
+static inline void note(unsigned* word) {
+    __atomic_fetch_add(word, 1, __ATOMIC_RELAXED);
+}
+static inline unsigned noted(const unsigned* word) {
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
 static inline unsigned acquire_block(const unsigned* word) {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }

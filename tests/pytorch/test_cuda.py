@@ -33,6 +33,6 @@ def test_what_stands_in_is_what_cuda_for_python_has() -> None:
     calls = {name for name in dir(Driver) if name.startswith("cu")} | {"cuInit", "cuDriverGetVersion"}
     assert len(calls) > 25
     assert {name for name in calls if not hasattr(driver, name)} == set()
-    for kind in ("CUresult", "CUdevice_attribute"):
+    for kind in ("CUresult", "CUdevice_attribute", "CUdevice_P2PAttribute"):
         members = getattr(Driver, kind).__members__
         assert {name for name in members if name not in getattr(driver, kind).__members__} == set()

@@ -76,6 +76,10 @@ def test_an_older_gpu_is_refused_or_left_out(stand_in: Machine, monkeypatch: pyt
 
     monkeypatch.setattr(driver, "cuDeviceGetAttribute", attribute)
     assert len(device.gpus()) == 1
+    old.clear()
+    assert len(device.gpus()) == 2
+    driver.by_nvlink = False
+    assert len(device.gpus()) == 1
     old.add(0)
     with pytest.raises(antiphon.NotApplicable, match="Stand-in is sm_70"):
         device.gpus()

@@ -22,7 +22,14 @@ def _few_hops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testbed, "HOPS", 4)
     monkeypatch.setattr(testbed, "SPIN_CYCLES", 10_000_000)
     monkeypatch.setattr(testbed, "PROBE_BYTES", 1 << 18)
-    monkeypatch.setattr(testbed, "RATE_TOLERANCE", 0.9)  # threads share cores
+    monkeypatch.setattr(testbed, "RATE_TOLERANCE", 1.0)  # threads share cores
+    clock = GpuFabric._clock
+
+    def exact(self: GpuFabric) -> float:
+        assert 0 < clock(self) < 1.05  # it counts ns, but others have the core meanwhile
+        return 1.0
+
+    monkeypatch.setattr(GpuFabric, "_clock", exact)
 
 
 def test_emulate(stand_in: Machine) -> None:
@@ -33,7 +40,7 @@ def test_emulate(stand_in: Machine) -> None:
     assert found.link_rate_bit_per_s == 80_000_000
     assert found.hop_ns is not None
     assert found.hop_ns > 0
-    assert 0.1 < found.slowest_link <= found.fastest_link <= 1.2
+    assert 0 < found.slowest_link <= found.fastest_link <= 1.01
     for row in found.runs.rows():
         assert row["least_ns"] <= row["measured_ns"] <= row["most_ns"]
         # A link is never faster than its rate.
@@ -70,8 +77,7 @@ def test_slow_links_and_those_that_act_together(stand_in: Machine) -> None:
         loaded = there.loaded(antiphon.build(spec, "ring", bytes="64KiB"), "float32")._loaded
         cycles = loaded.program.column("cycles")
         wire = loaded.program.wire_bytes
-        # Bytes a ns, in hundredths, by a clock that is a little off.
-        assert sorted(set(np.round(100 * wire / cycles, 1).tolist())) == pytest.approx(rates, abs=0.15)
+        assert sorted(set(np.round(100 * wire / cycles, 2).tolist())) == rates
         loaded.close()
     gpu.close()
 

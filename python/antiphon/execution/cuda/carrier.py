@@ -110,18 +110,17 @@ class Loaded:
         receiver = np.minimum.reduceat(program.column("to"), program.queues[:-1])
         self._served = [np.flatnonzero([self._homes[to] is gpu for to in receiver]).astype(np.int32) for gpu in gpus]
         self._kernels, self._groups, self.ways = self._shaped(element, is_paced)
-        executors = [Executor(schedule, rank, element) for rank in range(ranks)]
-        self._executors, self._own = executors, [each.own() for each in executors]
-        self._host = np.empty(executors[0].memory_bytes, np.uint8)
+        self._executors = [Executor(schedule, rank, element) for rank in range(ranks)]
+        self._host = np.empty(self._executors[0].memory_bytes, np.uint8)
         self._check_memory()
         self._marks = [gpu.mark() for gpu in gpus]
         self.memories = [home.allocate(self._host.nbytes) for home in self._homes[:-1]]
         self.memories.append(gpus[0].allocate(program.stage_bytes))
-        self._data = [home.upload(own) for home, own in zip(self._homes, self._own, strict=False)]
+        self._data = [home.upload(each.own()) for home, each in zip(self._homes, self._executors, strict=False)]
         tasks, shared = len(program.tasks), gpus[0]
         blocks = [len(served) * self.ways for served in self._served]
-        # Flags, gates, blocks that are there, whether to stop.
-        self._words = shared.upload(np.zeros(2 * tasks + len(program.gates) + 2, np.uint32))
+        # Flags, gates, blocks that are there, whether to stop, tasks that have ended.
+        self._words = shared.upload(np.zeros(2 * tasks + len(program.gates) + 3, np.uint32))
         gates = self._words + 8 * tasks
         self._arrived, self.stop = gates + 4 * len(program.gates), gates + 4 * len(program.gates) + 4
         self._times = shared.upload(np.zeros(tasks + sum(blocks), np.int64))
@@ -147,6 +146,8 @@ class Loaded:
             kernels = [gpu.kernel("carry", code) for gpu, code in zip(self.gpus, codes, strict=True)]
             queues = [max(len(served), 1) for served in self._served]
             rooms = [gpu.room(kernel, GROUP * shape[0]) for gpu, kernel in zip(self.gpus, kernels, strict=True)]
+            if is_paced:
+                rooms = [min(room, gpu.processors) for room, gpu in zip(rooms, self.gpus, strict=True)]
             ways = min(there // needed for there, needed in zip(rooms, queues, strict=True))
             if ways:
                 return kernels, shape[0], 1 if is_paced else min(ways, MOST_WAYS)
@@ -159,10 +160,10 @@ class Loaded:
         for table in (program.tasks, program.segments, program.waits, program.queues):
             tables += table.nbytes
         for gpu in self.gpus:
-            data = [
-                self._host.nbytes + own.nbytes for home, own in zip(self._homes, self._own, strict=False) if home is gpu
-            ]
-            needed = sum(data) + tables + (program.stage_bytes + 24 * len(program.tasks)) * (gpu is self.gpus[0])
+            needed = tables + (program.stage_bytes + 24 * len(program.tasks)) * (gpu is self.gpus[0])
+            for home, executor in zip(self._homes, self._executors, strict=False):
+                start, end = executor.input
+                needed += (self._host.nbytes + end - start) * (home is gpu)
             there = gpu.free_bytes() - SPARE_BYTES
             if needed > there:
                 message = f"{needed:,} bytes on {gpu.name}, which has {max(there, 0):,} to give: take less data"
@@ -171,8 +172,9 @@ class Loaded:
     def set_cycles(self, cycles: Array) -> None:
         """For how many cycles each task has its link; where links have a rate."""
         self.program.column("cycles")[:] = cycles
-        for *_, gpu, _, arguments in self._launches:
+        for _, gpu, _, arguments in self._launches:
             gpu.upload(self.program.tasks, int(arguments[0]))
+            arguments[-1] = int(self._timeout_s * gpu.cycles_per_s) + int(cycles.max(initial=0))
 
     def run(self, in_place: bool = True, progress: Callable[[], object] | None = None) -> float:
         """Runs it on new data; the time in ns by the GPUs' events. Out of place, the ranks' data come from memory of

@@ -125,9 +125,12 @@ class Gpu:
         return self._cuda
 
     def reaches(self, other: Gpu) -> bool:
-        """Whether it can read the other's memory, and may from now on."""
+        """Whether it can read the other's memory and count its words up, and may from now on."""
         cuda = self.use()
         if not _done(cuda.cuDeviceCanAccessPeer(self.handle, other.handle))[0]:
+            return False
+        counts = cuda.CUdevice_P2PAttribute.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+        if not _done(cuda.cuDeviceGetP2PAttribute(counts, self.handle, other.handle))[0]:
             return False
         already = cuda.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
         result = cuda.cuCtxEnablePeerAccess(other.context, 0)
@@ -191,7 +194,8 @@ class Gpu:
                 (self._modules[code],) = _done(cuda.cuModuleLoadData(code))
             except AntiphonError as error:
                 (version,) = _done(cuda.cuDriverGetVersion())
-                what = f"the driver is for CUDA {version // 1000}.{version % 1000 // 10}; NVRTC must not be newer"
+                what = f"the driver is for CUDA {version // 1000}.{version % 1000 // 10}"
+                what += "; for CUDA 12: pip install 'cuda-bindings~=12.8' nvidia-cuda-nvrtc-cu12"
                 raise AntiphonError(f"{error.message}: {what}", "not-applicable") from None
         return _done(cuda.cuModuleGetFunction(self._modules[code], name.encode()))[0]
 

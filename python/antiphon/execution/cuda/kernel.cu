@@ -19,7 +19,7 @@ struct Program {
     unsigned* gates;          // by gate: blocks that have ended a task of it
     const unsigned* gate_sizes;
     unsigned* arrived;        // blocks that are there
-    unsigned* stop;           // not 0: all leave
+    unsigned* stop;           // not 0: all leave; behind it tasks that have ended anywhere
     long long* times;         // when each task of the first ways ended; then, when each block began
     long long count, ways, first_block, blocks, run, patience;
 };
@@ -30,7 +30,7 @@ struct Program {
 #define BLOCK_STATE(Type, name) __shared__ Type name
 typedef uint4 Unit;
 
-// A word that other blocks write: read so that what they wrote before is seen, and counted up so that they see what this one did.
+// A word of other blocks: read so that what they wrote before is seen; counted up so that they see what this one wrote.
 DEVICE unsigned acquire(const unsigned* word) {
     unsigned value;
     asm volatile("ld.acquire." SCOPE ".global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
@@ -39,7 +39,13 @@ DEVICE unsigned acquire(const unsigned* word) {
 DEVICE void count_up(unsigned* word) {
     asm volatile("red.release." SCOPE ".global.add.u32 [%0], 1;" ::"l"(word) : "memory");
 }
-// The same within a block.
+DEVICE void note(unsigned* word) {
+    atomicAdd(word, 1);
+}
+DEVICE unsigned noted(const unsigned* word) {
+    return *(const volatile unsigned*)word;
+}
+// As acquire and count_up, within a block.
 DEVICE unsigned acquire_block(const unsigned* word) {
     unsigned value;
     asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
@@ -144,13 +150,18 @@ struct Shared {
     long long start[GROUPS];   // when each group's task begins, -1: to leave
 };
 
-// Whether a word reached a value before others told to stop, or it took too long.
+// Whether a word reached a value before others told to stop, or nothing ended anywhere for too long.
 DEVICE bool reached(const Program& p, const unsigned* word, unsigned value) {
     long long since = cycle();
+    unsigned before = noted(p.stop + 1);
     for (unsigned polls = 1; (int)(acquire(word) - value) < 0; ++polls) {
         relax();
         if (polls % 64 == 0) {
-            if (cycle() - since > p.patience) count_up(p.stop);
+            if (cycle() - since > p.patience) {
+                const unsigned now = noted(p.stop + 1);
+                if (now == before) count_up(p.stop);
+                before = now, since = cycle();
+            }
             if (acquire(p.stop) != 0) return false;
         }
     }
@@ -257,7 +268,10 @@ KERNEL __launch_bounds__(GROUP * GROUPS, BLOCKS) carry(Program p) {
         join_group(group);
         if (thread == 0) {
             while (cycle() < start + task.cycles) relax();
-            if (way == 0) p.times[number] = nanosecond();
+            if (way == 0) {
+                p.times[number] = nanosecond();
+                note(p.stop + 1);
+            }
             count_up(p.flags + number);
             if (task.closes >= 0) count_up(p.gates + task.closes);
         }
