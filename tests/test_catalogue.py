@@ -91,8 +91,8 @@ def test_an_algorithm_is_its_specification() -> None:
     ("name", "options", "message"),
     [
         ("tto2", {}, "no algorithm 'tto2'; known: tto"),
-        ("tto", {"chunks": 3}, "tto has no option 'chunks'; known: chunk, excluded, barrier"),
-        ("ring-bi", {"chunk": 3}, "ring-bi has no option 'chunk'; known: none"),
+        ("tto", {"chunks": 3}, "tto has no option 'chunks'; known: chunk, excluded, barrier, align"),
+        ("ring-bi", {"chunk": 3}, "ring-bi has no option 'chunk'; known: align"),
     ],
 )
 def test_wrong_algorithms(name: str, options: dict[str, int], message: str) -> None:

@@ -278,3 +278,37 @@ def test_no_time_is_no_division(commands: Any, tmp_path: Path) -> None:
     path = table(tmp_path / "t.csv", "a,0,0,0,0", header=TOTALS)
     run = commands.document("train", path, "mesh:4x4", "ring", "--compute", "roofline", "--against", "tto")
     assert (run["iteration_ns"], run["samples_per_s"], run["against"][0]["speedup"]) == (0, None, None)
+
+
+def test_ranks_that_pass_on_compute_slower(tmp_path: Path) -> None:
+    """On a line of three rank 1 passes on what goes between the others, a stream each way."""
+
+    def trained(share: float, fabric: str = "mesh:3", model: str = "alexnet", **options: Any) -> antiphon.Training:
+        system = antiphon.System().with_(relay_processors=share)
+        given: dict[str, Any] = {"overlap": "layerwise", "compute": "roofline", "batch": 4, "contention": "static"}
+        return antiphon.train(model, fabric, "direct", system, **(given | options))
+
+    plain = trained(0.0)
+    assert plain.relays is None
+    assert "relays" not in plain.to_dict()
+    slow = trained(0.1)
+    (row,) = slow.to_dict()["relays"]
+    assert (row["rank"], row["streams"]) == (1, 2)
+    assert 1 < row["slowdown"] <= 1.25
+    assert slow.compute_ns == pytest.approx(plain.compute_ns * row["slowdown"])
+    assert plain.compute_ns < trained(0.1, contention="dynamic").compute_ns < slow.compute_ns
+    nobody = trained(0.1, "fc:3")
+    assert nobody.to_dict()["relays"] == []
+    assert nobody.compute_ns == trained(0.0, "fc:3").compute_ns
+    # Gradients of even and of odd ranks at the same time.
+    totals = table(
+        tmp_path / "model.csv", "one,4096,8192,64,64,ALLREDUCE,ALLREDUCE", header=f"{TOTALS},fwd_comm,ig_comm"
+    )
+    halves = trained(0.01, "mesh:6", totals, model_parallel=2).to_dict()["relays"]
+    assert {row["rank"]: row["streams"] for row in halves} == {1: 2, 2: 4, 3: 4, 4: 2}
+    message = "what a rank passes on \\(relay_processors\\) leaves nothing to compute with"
+    with pytest.raises(AntiphonError, match=message) as refused:
+        trained(0.5)
+    assert refused.value.code == "not-applicable"
+    with pytest.raises(AntiphonError, match="rails have no routes"):
+        antiphon.train("alexnet", *RAILS, antiphon.System().with_(relay_processors=0.1))

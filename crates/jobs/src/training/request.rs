@@ -86,8 +86,11 @@ impl IterationRequest {
         let workload = if ranks > 1 { workload.divided(ranks)? } else { workload.clone() };
         let times = compute::layer_times(&workload, processor, batch)?;
         let beside = |relayed: u64| {
-            let by: &dyn Display =
-                if relayed > 0 { &"what a rank passes on (relay_processors)" } else { &format!("endpoint {}", endpoint.spec()) };
+            let by: &dyn Display = if relayed > 0 {
+                &"what a rank passes on (relay_processors)"
+            } else {
+                &format!("endpoint {}", endpoint.spec())
+            };
             let left = endpoint.left().without_processors(relayed);
             compute::times_beside(&workload, processor, batch, &times, (left, by), self.memory_bound)
         };
