@@ -3,22 +3,12 @@
 
 use crate::chakra as traces;
 use crate::fuzzing::fuzz;
-use crate::timed::simulate;
+use crate::prelude::*;
 use crate::topologies;
 use antiphon_base::error::Result;
-use antiphon_base::parameter::Choice;
 use antiphon_base::watch::Watch;
 use antiphon_formats::{FileFormat, Foreign, chakra, msccl, mscclpp, of_text};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Shape};
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
 use antiphon_model::workload::{PRESETS, Workload};
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
-use antiphon_sim::Fidelity;
-use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseResult;
 
@@ -227,7 +217,7 @@ fn schedules() {
         if proof.complete && small && schedule.bytes < 1 << 16 {
             prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
             for &(_, fidelity) in Fidelity::ALL {
-                let run = simulate(fabric, &schedule, &system, fidelity, &mut |_| true);
+                let run = simulate(fabric, &schedule, &system, fidelity);
                 prop_assert!(run.is_ok(), "{fidelity:?}: {:?}", run.err());
             }
         }

@@ -1,22 +1,8 @@
 //! Every algorithm on every kind of fabric: it applies, is proven, moves real numbers correctly
 //! and takes no less than the lower bound; or it refuses with its reason.
 
+use crate::common::prelude::*;
 use crate::common::random_fabric::random_fabric;
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_base::parameter::Choice;
-use antiphon_base::units::Rate;
-use antiphon_bound::{lower_bound, of_schedule};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Link, Node, Shape};
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::{Threads, check_by_execution, check_by_threads};
-use antiphon_sim::Fidelity;
-use proptest::prelude::*;
-use std::collections::BTreeSet;
 
 /// Most flits times links of what is timed in flits too: milliseconds.
 const FLIT_HOPS: u64 = 40_000;
@@ -43,7 +29,7 @@ fn prove(fabric: &Fabric, system: &System, collective: Collective, bytes: u64, s
         check_by_threads(&schedule, Threads::Pausing(bytes)).unwrap_or_else(|error| panic!("{name}, threads: {error}"));
     }
     let time = |fidelity: Fidelity| {
-        simulate(fabric, &schedule, system, fidelity, &mut |_| true)
+        simulate(fabric, &schedule, system, fidelity)
             .unwrap_or_else(|error| panic!("{name}, {}: {error}", fidelity.name()))
     };
     let mut results = vec![time(Fidelity::AlphaBeta), time(Fidelity::Packet)];
@@ -112,19 +98,10 @@ fn built(fabric: &Fabric, systems: &[System], bytes: u64) -> Vec<&'static str> {
     names().filter(applies).collect()
 }
 
+/// On each `every`-th fabric all that is built is proven, too.
 #[test]
 fn which_algorithms_apply_where() {
-    algorithms_apply_as_expected(&systems()[..1], 2);
-}
-
-#[test]
-#[ignore = "takes a minute"]
-fn which_algorithms_apply_where_on_all_systems() {
-    algorithms_apply_as_expected(&systems(), 1);
-}
-
-/// On each `every`-th fabric all that is built is proven, too.
-fn algorithms_apply_as_expected(systems: &[System], every: usize) {
+    let (systems, every) = (&systems()[..sweep(1, 2)], sweep(2, 1));
     let expected = [
         (
             "mesh:4x4",
@@ -227,24 +204,13 @@ const ODD_SIZES: [u64; 9] = [1, 3, 4, 63, 64, 65, 1000, 4097, 100_001];
 
 #[test]
 fn odd_sizes_of_data() {
-    for (spec, sizes) in [("mesh:3x3", &ODD_SIZES[..]), ("mesh:4x4", &[3, 65]), ("bigraph:2x2", &[1, 63, 4097])] {
-        prove_sizes(spec, sizes);
-    }
-}
-
-#[test]
-#[ignore = "takes half a minute"]
-fn odd_sizes_of_data_everywhere() {
-    for spec in ["mesh:4x4", "bigraph:2x2"] {
-        prove_sizes(spec, &ODD_SIZES);
-    }
-}
-
-fn prove_sizes(spec: &str, sizes: &[u64]) {
-    let fabric = Fabric::parse(spec).unwrap();
-    for &bytes in sizes {
-        for (name, system) in names().flat_map(|n| systems().map(|s| (n, s))) {
-            prove(&fabric, &system, Collective::new(Kind::AllReduce), bytes, name);
+    let few: [(&str, &[u64]); 3] = [("mesh:3x3", &ODD_SIZES), ("mesh:4x4", &[3, 65]), ("bigraph:2x2", &[1, 63, 4097])];
+    for (spec, sizes) in few {
+        let fabric = Fabric::parse(spec).unwrap();
+        for &bytes in sweep(sizes, &ODD_SIZES) {
+            for (name, system) in names().flat_map(|n| systems().map(|s| (n, s))) {
+                prove(&fabric, &system, Collective::new(Kind::AllReduce), bytes, name);
+            }
         }
     }
 }
@@ -324,7 +290,7 @@ fn without_the_barrier_tto_is_faster() {
     let fabric = Fabric::parse("mesh:8x8").unwrap();
     let time = |spec| {
         let schedule = prove(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap();
-        simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps
+        simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps
     };
     assert!(time("tto:barrier=no") < time("tto"));
 }
@@ -473,7 +439,7 @@ fn combs_reach(spec: &str, bytes: u64, fidelity: Fidelity) {
         (Fabric::parse(spec).unwrap(), System::preset("tto").unwrap(), Collective::new(Kind::AllReduce));
     let schedule = algorithm::build(&fabric, &system, collective, bytes, "combs").unwrap();
     assert!(schedule.excluded.is_empty());
-    let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
+    let result = simulate(&fabric, &schedule, &system, fidelity).unwrap();
     let bound = lower_bound(&fabric, &system, collective, bytes, None).unwrap().time_ps;
     assert!(result.time_ps as f64 <= 1.03 * bound as f64, "{spec}, {bytes} bytes: {} {bound}", result.time_ps);
     // Up and down every tree: N - 1 links each way for its share of the bytes, padded to packets. For less data
@@ -500,7 +466,7 @@ fn combs_reach_the_bound_in_flits() {
 fn packet_time(fabric: &Fabric, system: &System, bytes: u64, name: &str) -> Option<u64> {
     let schedule = algorithm::build(fabric, system, Collective::new(Kind::AllReduce), bytes, name).ok()?;
     verify(fabric, &schedule).unwrap_or_else(|error| panic!("{name} on {}: {error}", fabric.name));
-    Some(simulate(fabric, &schedule, system, Fidelity::Packet, &mut |_| true).unwrap().time_ps)
+    Some(simulate(fabric, &schedule, system, Fidelity::Packet).unwrap().time_ps)
 }
 
 /// Both dimensions of boxes with rails are busy all the time: a switch or a clique inside, a switch a rail between.

@@ -1,21 +1,12 @@
 //! Bounds against everything that can be built: no schedule is faster than its bound, no bound falls when a link breaks
 //! or slows down, on random fabrics; and bounds of schedules that place ranks elsewhere or leave some out.
 
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_base::parameter::Choice;
-use antiphon_base::units::Rate;
-use antiphon_bound::{Bound, lower_bound, of_schedule};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Link, Node, Router, Shape};
-use antiphon_model::schedule::{Builder, Op, Schedule};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_sim::Fidelity;
+use crate::common::prelude::*;
+use antiphon_bound::Bound;
+use antiphon_model::fabric::Router;
+use antiphon_model::schedule::Builder;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
-use std::collections::BTreeMap;
 
 fn systems() -> [System; 3] {
     ["generic", "ideal", "tto"].map(|name| System::preset(name).unwrap())
@@ -23,7 +14,7 @@ fn systems() -> [System; 3] {
 
 fn time(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> u64 {
     verify(fabric, schedule).unwrap();
-    simulate(fabric, schedule, system, fidelity, &mut |_| true).unwrap().time_ps
+    simulate(fabric, schedule, system, fidelity).unwrap().time_ps
 }
 
 fn all_reduce(fabric: &Fabric, system: &System, bytes: u64) -> Bound {
@@ -235,7 +226,7 @@ impl Sweep {
                     }
                     self.runs += 1;
                     let bound = of_schedule(fabric, system, &schedule, Some(fidelity)).unwrap();
-                    match simulate(fabric, &schedule, system, fidelity, &mut |_| true) {
+                    match simulate(fabric, &schedule, system, fidelity) {
                         Ok(result) if result.time_ps >= bound.time_ps => {}
                         Ok(result) => self.note(cause, format!("{title}: {} ps, {bound:?}", result.time_ps)),
                         // Packets that fit into no buffer, or chunks into no engine, and too few channels.
@@ -299,9 +290,10 @@ fn any_system(random: &mut Pcg64) -> System {
     system
 }
 
-fn sweep(seeds: std::ops::Range<u64>) {
-    let mut sweep = Sweep::default();
-    for seed in seeds {
+#[test]
+fn random_fabrics_keep_their_bounds() {
+    let mut tried = Sweep::default();
+    for seed in 0..sweep(25, 1000) {
         let mut random = Pcg64::seed_from_u64(seed);
         let make = if seed % 3 == 0 { random_preset } else { random_graph };
         let Some(mut fabric) = std::iter::repeat_with(|| make(&mut random)).take(1000).flatten().next() else {
@@ -313,26 +305,15 @@ fn sweep(seeds: std::ops::Range<u64>) {
         let bytes = bytes + random.next_u64() % bytes;
         let root = (random.next_u64() % fabric.ranks() as u64) as u32;
         let system = &any_system(&mut random);
-        sweep.run(&fabric, system, bytes, root);
+        tried.run(&fabric, system, bytes, root);
         for _ in 0..4 {
             if let Some(worse) = worse(&fabric, &mut random) {
-                sweep.degrade(&fabric, &worse, system, bytes, root);
+                tried.degrade(&fabric, &worse, system, bytes, root);
             }
         }
     }
-    assert!(sweep.runs > 0);
-    sweep.finish();
-}
-
-#[test]
-fn random_fabrics_keep_their_bounds() {
-    sweep(0..25);
-}
-
-#[test]
-#[ignore = "minutes"]
-fn a_thousand_random_fabrics_keep_their_bounds() {
-    sweep(0..1000);
+    assert!(tried.runs > 0);
+    tried.finish();
 }
 
 /// Larger fabrics, where the worst cut of an AllToAll is looked for and not known.

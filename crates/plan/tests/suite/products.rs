@@ -1,18 +1,8 @@
 //! Products whose dimensions have different rates, and groups of ranks: every algorithm that applies is proven, moves real
 //! numbers correctly and takes no less than the bound; what is made for a product stays inside it.
 
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_bound::lower_bound;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{DimensionShape, Fabric, Shape, View};
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
-use antiphon_sim::Fidelity;
-use proptest::prelude::*;
+use crate::common::prelude::*;
+use antiphon_model::fabric::{DimensionShape, View};
 
 fn system() -> System {
     System::preset("generic").unwrap()
@@ -34,7 +24,7 @@ fn prove(fabric: &Fabric, kind: Kind, bytes: u64, name: &str) -> Option<(Schedul
         check_by_execution(&schedule, Some(1)).unwrap_or_else(|error| panic!("{what}: {error}"));
     }
     let bound = lower_bound(fabric, &system, collective, bytes, None).unwrap().time_ps;
-    let time = simulate(fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+    let time = simulate(fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps;
     assert!(time >= bound || !schedule.excluded.is_empty(), "{what}: {time} {bound}");
     Some((schedule, time, bound))
 }
@@ -203,7 +193,7 @@ fn groups_are_products_of_their_own() {
             for (link, _) in view.fabric.links.iter().zip(used).filter(|(_, bytes)| *bytes > 0) {
                 assert!(inside(link.from) && inside(link.to), "{what}: link from {} to {}", link.from, link.to);
             }
-            simulate(&view.fabric, &schedule, &system(), Fidelity::Flit, &mut |_| true).expect(&what);
+            simulate(&view.fabric, &schedule, &system(), Fidelity::Flit).expect(&what);
         }
     }
 }

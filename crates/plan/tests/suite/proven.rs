@@ -2,23 +2,13 @@
 //! order that it allows, and runs to its end at every fidelity.
 
 use crate::common::fuzz::fuzz;
+use crate::common::prelude::*;
 use crate::common::random_fabric::random_fabric;
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_base::parameter::Choice;
-use antiphon_bound::of_schedule;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, NodeId, Router};
-use antiphon_model::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, Schedule, Transfer};
-use antiphon_model::system::{Forwarding, System};
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
-use antiphon_sim::Fidelity;
-use proptest::prelude::*;
+use antiphon_model::fabric::{NodeId, Router};
+use antiphon_model::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, Transfer};
+use antiphon_model::system::Forwarding;
 use proptest::sample::{Index, select};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 const ISSUES: [Issue; 3] = [Issue::Links, Issue::Steps, Issue::StrictSteps];
 
@@ -212,7 +202,7 @@ fn run(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<&'static
     let cut = System { forwarding: Forwarding::CutThrough, ..system.clone() };
     let runs = Fidelity::ALL.iter().map(|&(_, fidelity)| (fidelity, system)).chain([(Fidelity::Packet, &cut)]);
     for (fidelity, system) in runs {
-        match simulate(fabric, schedule, system, fidelity, &mut |_| true) {
+        match simulate(fabric, schedule, system, fidelity) {
             Ok(result) => {
                 // Ranks add one message at a time, and all are done when the last chunk is.
                 prop_assert!(result.ranks.iter().all(|row| row.reduce_ps <= row.finish_ps), "{fidelity:?}");
