@@ -71,8 +71,7 @@ def examine_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
 
 def _strays(tried: Tried, meeting: Meeting, settings: Settings) -> list[Cable]:
     """Cables between ports that no cable joined, whatever their addresses; they are joined, too."""
-    ends = [end for cable in tried.joined for end in (cable.low, cable.high)]
-    taken = {(end.host, end.interface.name) for end in ends if end.interface} | tried.apart
+    taken = {end.port for cable in tried.joined for end in cable.ends} | tried.apart
     free = [[port for port in host.interfaces if (host.name, port.name) not in taken] for host in tried.hosts]
     tries = [
         Pair((low.number, high.number), ports, addresses, is_try=True)
