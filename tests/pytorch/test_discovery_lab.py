@@ -40,10 +40,7 @@ def discover(lab: Lab, folder: Path, ranks: list[int]) -> list[dict[str, Any]]:
     return [each.document for each in job.wait()]
 
 
-SLOW = [pytest.param(addresses, marks=pytest.mark.slow) for addresses in ("subnets", "ipv6")]
-
-
-@pytest.mark.parametrize("addresses", ["link-local", *SLOW])
+@pytest.mark.parametrize("addresses", ["link-local", "ipv6"])
 def test_a_triangle(tmp_path: Path, addresses: Addresses) -> None:
     with Lab(wiring.ring(3), {(0, 0): 80}, addresses=addresses) as lab:
         found = discover(lab, tmp_path, [0, 1, 2])
