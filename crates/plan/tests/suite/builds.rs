@@ -105,7 +105,7 @@ pub fn random_fabric() -> impl Strategy<Value = Fabric> {
 }
 
 /// A preset with some links or nodes degraded.
-fn degraded_preset() -> impl Strategy<Value = Fabric> {
+pub fn degraded_preset() -> impl Strategy<Value = Fabric> {
     let kinds = [
         "mesh:2x2",
         "mesh:3x3",
