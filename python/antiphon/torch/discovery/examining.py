@@ -23,7 +23,7 @@ from antiphon.torch.discovery.probing import probe
 from antiphon.torch.discovery.records import Host, Interface, Record
 from antiphon.torch.discovery.saving import LOG
 from antiphon.torch.discovery.settings import Settings
-from antiphon.torch.discovery.subnets import Pair, common_link, pairs
+from antiphon.torch.discovery.subnets import Pair, common, pairs
 from antiphon.torch.discovery.wiring import numbered, reached
 
 MOST_TRIES = 4096
@@ -93,9 +93,9 @@ def _strays(tried: Tried, meeting: Meeting, settings: Settings) -> list[Cable]:
 
 def _addresses(first: Interface, second: Interface) -> Iterator[tuple[str, str]]:
     """One of each that a connection which keeps to both ports may use: of links, or else any two alike."""
-    common = common_link(first, second)
-    if common is not None:
-        yield common
+    alike = common(first, second, is_local=True)
+    if alike is not None:
+        yield alike
         return
     for own, other in product(first.addresses, second.addresses):
         low, high = ip_interface(own).ip, ip_interface(other).ip
