@@ -43,8 +43,7 @@ test: compiled lint sdist torch ## lint, Rust tests, Python tests that reach 95 
 	$(WITH_TORCH) --cov --cov-append --cov-report=
 
 test-all: compiled lint sdist torch ## test, with the longer sweeps
-	$(CARGO_TEST)
-	$(CARGO_TEST) --tests -- --ignored
+	ANTIPHON_SWEEPS=1 $(CARGO_TEST) -- --include-ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite -- algorithms::random rails::any_orders
 	PROPTEST_CASES=2560 cargo test -p antiphon-plan -p antiphon-sim --locked --lib -- configure:: tests::
 	$(BIN)/python -m pytest $(IN_PARALLEL) --ignore tests/pytorch -m "slow or not slow" -o faulthandler_timeout=3600

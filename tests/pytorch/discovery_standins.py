@@ -151,6 +151,26 @@ class Standin:
         self.wiring.listening[unzoned(place)] = self
 
 
+def together(size: int, work: Callable[[int], Any]) -> list[Any]:
+    """What each rank returns, or the error that it raises."""
+    outcomes: list[Any] = [None] * size
+
+    def run(rank: int) -> None:
+        try:
+            outcomes[rank] = work(rank)
+        except AntiphonError as error:
+            outcomes[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 30
+    for thread in threads:
+        thread.join(until - time.monotonic())
+    assert not any(thread.is_alive() for thread in threads), "a rank hangs"
+    return outcomes
+
+
 def unzoned(place: str) -> str:
     """Where somebody listens, without the zone, which each end numbers by itself.
 

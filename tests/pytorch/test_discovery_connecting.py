@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("psutil")
 
-from pytorch.discovery_standins import DictStore, Standin, Wiring
+from pytorch.discovery_standins import DictStore, Standin, Wiring, together
 
 from antiphon._core import Joiner
 from antiphon.errors import AntiphonError
@@ -31,26 +29,6 @@ TRIANGLE = [
     {"lan": "192.168.1.11/24", "eth1": "10.0.1.1/30", "eth2": "10.0.0.2/30"},
     {"lan": "192.168.1.12/24", "eth1": "10.0.2.1/30", "eth2": "10.0.1.2/30"},
 ]
-
-
-def together(size: int, work: Callable[[int], Any]) -> list[Any]:
-    """What each rank returns, or the error that it raises."""
-    outcomes: list[Any] = [None] * size
-
-    def run(rank: int) -> None:
-        try:
-            outcomes[rank] = work(rank)
-        except AntiphonError as error:
-            outcomes[rank] = error
-
-    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + 30
-    for thread in threads:
-        thread.join(until - time.monotonic())
-    assert not any(thread.is_alive() for thread in threads), "a rank hangs"
-    return outcomes
 
 
 def job(
@@ -136,7 +114,7 @@ def test_a_cable_that_is_not_there_is_told(saved: Settings) -> None:
     assert [each.fabric.ranks for each in found] == [3, 3, 3]
     assert len(found[0].fabric.links["from"]) == 4
     (lost,) = [each for each in found[2].findings if each.trouble]
-    assert (lost.trouble, lost.addresses) == ("connection refused", ("10.0.0.1", "10.0.0.2"))
+    assert (lost.trouble, lost.cable.name) == ("connection refused", "node0 eth1 10.0.0.1 - node1 eth2 10.0.0.2")
     assert [port[0] for port in found[0].wires] == [1]
 
 
@@ -145,6 +123,7 @@ def test_no_way_to_a_rank(saved: Settings) -> None:
     for each in found:
         assert isinstance(each, AntiphonError)
         assert "no cable joins ranks 0 (node0), 1 (node1) to rank 2 (node2); tried: node0 eth2 10.0.2.2" in each.message
+        assert "node1 eth1 10.0.1.1 - node2 eth2 10.0.1.2: connection refused; check cables" in each.message
         assert "ANTIPHON_MANAGEMENT=1" in each.message
     asked = replace(saved, management=True)
     found = job(TRIANGLE, Wiring(reaches=lambda own, other: "10.0.0" in own or "192" in own), asked)
@@ -163,7 +142,8 @@ def test_ports_that_answer_are_cables(saved: Settings, kind: str, monkeypatch: p
 
     found = job(ports, Wiring(reaches=lambda own, other: ring.get(at(own)) == at(other)), saved)
     assert all(isinstance(each, Connected) for each in found), found
-    assert [each.interfaces for each in found[0].findings] == [("t1", "t2"), ("t2", "t1"), ("t1", "t2")]
+    names = [[end.port[1] for end in each.cable.ends] for each in found[0].findings]
+    assert names == [["t1", "t2"], ["t2", "t1"], ["t1", "t2"]]
     found = job(ports, Wiring(reaches=lambda _own, _other: False), saved)
     assert all("12 pairs of ports were tried whose addresses do not tell" in each.message for each in found)
 
@@ -184,14 +164,14 @@ def test_ranks_of_one_host_share_memory_and_listen_nowhere_else(saved: Settings)
 def test_ranks_of_one_host_without_shared_memory(saved: Settings) -> None:
     wiring = Wiring()
     found = job([{}], wiring, replace(saved, shared_memory=False), each=3)
-    assert {each.kind for each in found[0].findings} == {"loopback"}
+    assert {each.cable.kind for each in found[0].findings} == {"loopback"}
     assert all(place.startswith("127.0.0.1:") for place in wiring.listening)
 
 
 def test_hosts_with_several_ranks(saved: Settings) -> None:
     found = job(TRIANGLE, Wiring(), saved, each=2)
     assert all(isinstance(each, Connected) for each in found), found
-    assert [(each.kind, each.ranks) for each in found[0].findings] == [
+    assert [(each.cable.kind, each.cable.ranks) for each in found[0].findings] == [
         ("network", (0, 2)),
         ("network", (1, 4)),
         ("network", (3, 5)),
@@ -222,7 +202,10 @@ def test_a_given_fabric(saved: Settings, tmp_path: Path) -> None:
 
 def test_settings_that_differ(saved: Settings) -> None:
     found = job(TRIANGLE, Wiring(), saved, own={1: replace(saved, management=True)})
-    assert all("ANTIPHON_MANAGEMENT is 0 at rank 0 (node0), 1 at rank 1 (node1)" in each.message for each in found)
+    assert all(
+        "ANTIPHON_MANAGEMENT is 0 at rank 0 (node0), 1 at rank 1 (node1); set it alike" in each.message
+        for each in found
+    )
 
 
 def test_a_cable_that_breaks_is_named(saved: Settings) -> None:
@@ -298,10 +281,10 @@ def test_real_connections_within_this_host(tmp_path: Path, is_shared: bool) -> N
     settings = Settings(save=tmp_path / "f.json", shared_memory=is_shared)
     found = together(2, lambda rank: connect(store, rank, 2, timeout_s=20, settings=settings))
     assert all(isinstance(each, Connected) for each in found), found
-    (cable,) = found[0].findings
-    assert (cable.kind, cable.links, cable.trouble) == ("memory" if is_shared else "loopback", (0, 1), "")
-    assert 0 < cable.round_trip_s < 1
-    assert min(cable.at_once_bytes_per_s) > 1e5
+    (one,) = found[0].findings
+    assert (one.cable.kind, one.links, one.trouble) == ("memory" if is_shared else "loopback", (0, 1), "")
+    assert 0 < one.measured.round_trip_s < 1
+    assert min(one.rates) > 1e5
     assert found[0].fabric == found[1].fabric
     assert list(found[0].fabric.links["dimension"]) == ["shm" if is_shared else "lo"] * 2
     assert Joiner is not None

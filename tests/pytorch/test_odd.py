@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("torch")
 
+from antiphon.torch.discovery.cables import Cable, End
+from antiphon.torch.discovery.datagrams import Arrived
 from antiphon.torch.discovery.examining import Examined, unplugged
 from antiphon.torch.discovery.findings import Finding
 from antiphon.torch.discovery.odd import odd
+from antiphon.torch.discovery.probing import Measured
 from antiphon.torch.discovery.records import Host, Interface
 
 RATE = 25e6
@@ -18,24 +22,30 @@ RATE = 25e6
 
 def cable(number: int, low: str, high: str, local: bool = False) -> Finding:
     """A sound one between hosts."""
-    addresses = tuple(f"169.254.{number}.{end}" if local else f"10.0.{number}.{end}" for end in (1, 2))
-    name = f"{low} p{number}a {addresses[0]} - {high} p{number}b {addresses[1]}"
-    return Finding(
-        name,
-        "network",
-        (0, 1),
-        (low, high),
-        (f"p{number}a", f"p{number}b"),
-        (addresses[0], addresses[1]),
-        (9000, 9000),
-        (0, 0),
-        (0, 1),
-        False,
-        1e-4,
-        (RATE, RATE),
-        (0.0, 0.0),
-        "",
-    )
+    ends = [
+        End(
+            rank,
+            (low, high)[rank],
+            Interface(f"p{number}{'ab'[rank]}", (), mtu_bytes=9000),
+            f"169.254.{number}.{rank + 1}" if local else f"10.0.{number}.{rank + 1}",
+        )
+        for rank in (0, 1)
+    ]
+    return Finding(Cable(number, *ends), (0, 1), False, Measured(1e-4, [RATE, RATE]), "")
+
+
+def ported(each: Finding, **pairs: Sequence[object]) -> Finding:
+    """With other interfaces: a value for each end."""
+    ends = [
+        replace(end, interface=replace(end.interface, **{key: pair[at] for key, pair in pairs.items()}))  # type: ignore[type-var]
+        for at, end in enumerate(each.cable.ends)
+    ]
+    return replace(each, cable=replace(each.cable, low=ends[0], high=ends[1]))
+
+
+def carrying(each: Finding, *rates: float) -> Finding:
+    """With other rates, there and back."""
+    return replace(each, measured=Measured(1e-4, list(rates)))
 
 
 TRIANGLE = [cable(0, "a", "b"), cable(1, "a", "c"), cable(2, "b", "c")]
@@ -50,51 +60,60 @@ def said(findings: list[Finding], hosts: list[Host] | None = None, parts: list[l
 
 def test_sound_cables_are_not_odd() -> None:
     assert said(TRIANGLE) == []
-    near = [replace(each, at_once_bytes_per_s=(RATE, 0.8 * RATE), lost=(0.005, 0.0)) for each in TRIANGLE]
+    near = [replace(carrying(each, RATE, 0.8 * RATE), arrived=Arrived([0.995, 1], [1, 1])) for each in TRIANGLE]
     assert said(near) == []
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("changed", "what"),
     [
+        (lambda it: carrying(it, RATE / 2, RATE / 2), "slow both ways: 100 Mbit/s, the other cables 200 Mbit/s (50%)"),
         (
-            {"at_once_bytes_per_s": (RATE / 2, RATE / 2)},
-            "slow both ways: 100 Mbit/s, the other cables 200 Mbit/s (50%)",
-        ),
-        (
-            {"at_once_bytes_per_s": (RATE, RATE / 4)},
+            lambda it: carrying(it, RATE, RATE / 4),
             "one direction slow: 50.0 Mbit/s from b p0b to a p0a, 200 Mbit/s back",
         ),
-        ({"mtus_bytes": (1500, 1500)}, "MTU 1500: larger packets cost less, if both ports can"),
-        ({"mtus_bytes": (9000, 1500)}, "MTU 9000 at a p0a, 1500 at b p0b: set them alike"),
-        ({"lost": (0.05, 0.0)}, "loses 5.0% of the packets from a p0a to b p0b"),
-        ({"lost": (0.0, 0.021), "at_once_bytes_per_s": (RATE, 1e6)}, "loses 2.1% of the packets from b p0b to a p0a"),
-        ({"is_whole": (True, False)}, "no packet of 9000 bytes comes from b p0b"),
-        ({"is_stray": True}, "in another port than its addresses say: a p0a is cabled to b p0b"),
-        ({"is_management": True, "mtus_bytes": (1500, 1500)}, "management network: data go over it"),
-        ({"speeds_mbit": (1000, 1000)}, "slow both ways: 200 Mbit/s of 1.00 Gbit/s that its interfaces claim"),
-        ({"speeds_mbit": (100, 200)}, "its interfaces claim different rates: 100 Mbit/s and 200 Mbit/s"),
-        ({"trouble": "timed out"}, "no answer (timed out), though both ports have a carrier"),
+        (lambda it: ported(it, mtu_bytes=(1500, 1500)), "MTU 1500: larger packets cost less, if both ports can"),
+        (lambda it: ported(it, mtu_bytes=(9000, 1500)), "MTU 9000 at a p0a, 1500 at b p0b: set them alike"),
+        (lambda it: replace(it, arrived=Arrived([0.95, 1], [1, 1])), "loses 5.0% of the packets from a p0a to b p0b"),
+        (
+            lambda it: replace(carrying(it, RATE, 1e6), arrived=Arrived([1, 0.979], [1, 1])),
+            "loses 2.1% of the packets from b p0b to a p0a",
+        ),
+        (lambda it: replace(it, arrived=Arrived([1, 1], [1, 0])), "no packet of 9000 bytes comes from b p0b"),
+        (lambda it: replace(it, is_stray=True), "in another port than its addresses say: a p0a is cabled to b p0b"),
+        (
+            lambda it: replace(ported(it, mtu_bytes=(1500, 1500)), is_management=True),
+            "management network: data go over it",
+        ),
+        (
+            lambda it: ported(it, speed_mbit=(1000, 1000)),
+            "slow both ways: 200 Mbit/s of 1.00 Gbit/s that its interfaces claim",
+        ),
+        (
+            lambda it: ported(it, speed_mbit=(100, 200)),
+            "its interfaces claim different rates: 100 Mbit/s and 200 Mbit/s",
+        ),
+        (lambda it: replace(it, trouble="timed out"), "no answer (timed out), though both ports have a carrier"),
     ],
 )
-def test_each_fault_is_named(change: dict[str, object], what: str) -> None:
-    (found,) = said([replace(TRIANGLE[0], **change), *TRIANGLE[1:]])  # type: ignore[arg-type]
+def test_each_fault_is_named(changed: Callable[[Finding], Finding], what: str) -> None:
+    (found,) = said([changed(TRIANGLE[0]), *TRIANGLE[1:]])
     assert found.startswith(f"a p0a: {what}")
 
 
 def test_datagrams_that_a_firewall_stops_say_nothing() -> None:
-    assert said([replace(each, lost=(1.0, 1.0), is_whole=(False, False)) for each in TRIANGLE]) == []
+    assert said([replace(each, arrived=Arrived()) for each in TRIANGLE]) == []
 
 
 def test_what_all_cables_have_is_said_once() -> None:
-    (found,) = said([replace(each, mtus_bytes=(1500, 1500)) for each in TRIANGLE])
+    (found,) = said([ported(each, mtu_bytes=(1500, 1500)) for each in TRIANGLE])
     assert found.startswith("all cables: MTU 1500")
 
 
 def test_twins_are_crossed_only_where_no_address_says_so() -> None:
     for local in (True, False):
-        first = replace(cable(0, "a", "b", local), interfaces=("p0", "p1"))
-        second = replace(cable(1, "a", "b", local), interfaces=("p1", "p0"))
+        first = ported(cable(0, "a", "b", local), name=("p0", "p1"))
+        second = ported(cable(1, "a", "b", local), name=("p1", "p0"))
         assert len(said([first, second])) == local
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytorch.discovery_standins import together
 from pytorch.planning import FABRICS, SlowStore, StandIn
 
 from antiphon import Fabric
@@ -66,26 +67,15 @@ def run(
     groups: list[GroupPlans], calls: list[tuple[str, int]], pauses_s: float = 0.0, seed: int = 0
 ) -> list[list[int]]:
     """Hashes of the plans of the calls at every rank, each a thread that pauses as it likes."""
-    hashes: list[list[int]] = [[] for _ in groups]
-    failures: list[BaseException] = []
 
-    def rank(number: int) -> None:
-        pause = random.Random(f"{seed}-{number}")
-        try:
-            for collective, bytes in calls:
-                time.sleep(pause.random() * pauses_s)
-                hashes[number].append(groups[number].plan(collective, bytes).hash)
-        except BaseException as error:
-            failures.append(error)
+    def rank(number: int) -> list[int]:
+        pause, hashes = random.Random(f"{seed}-{number}"), []
+        for collective, bytes in calls:
+            time.sleep(pause.random() * pauses_s)
+            hashes.append(groups[number].plan(collective, bytes).hash)
+        return hashes
 
-    threads = [threading.Thread(target=rank, args=(number,)) for number in range(len(groups))]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(2 * LIMIT_S)
-    assert not failures
-    assert not any(each.is_alive() for each in threads)
-    return hashes
+    return together(len(groups), rank)
 
 
 def until(what: Callable[[], object]) -> None:

@@ -17,6 +17,8 @@ pub mod text;
 #[cfg(test)]
 pub(crate) mod fixtures;
 #[cfg(test)]
+mod mutate;
+#[cfg(test)]
 mod mutations;
 
 use antiphon_base::error::{Code, Error, Result};

@@ -179,7 +179,10 @@ impl Carrier {
                 return Err(raise(Error::new(Code::BadSpec, what)));
             }
         }
-        let key = self.get()?.begin(plan.plan.clone(), (group, sequence), element, reduction, &parts.unwrap_or_default()).map_err(raise)?;
+        let key = self
+            .get()?
+            .begin(plan.plan.clone(), (group, sequence), element, reduction, &parts.unwrap_or_default())
+            .map_err(raise)?;
         let memory = memory.into_iter().map(|(start, array)| (start, array.unbind())).collect();
         Ok(Operation::new(Some(key), memory, None))
     }

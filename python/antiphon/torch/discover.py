@@ -62,7 +62,6 @@ def discover(
 
 def document(examined: Examined, iterations: int) -> dict[str, Any]:
     """As JSON has it, without runs."""
-    cables = [each for each in examined.findings if each.kind == "network" and not each.trouble]
     return {
         "hosts": [
             {
@@ -81,24 +80,25 @@ def document(examined: Examined, iterations: int) -> dict[str, Any]:
             }
             for host in examined.hosts
         ],
-        "links": [link for each in cables for link in _links(each)],
+        "links": [link for each in examined.findings if each.is_cable for link in _links(each)],
         "odd": [{"link": each.link, "what": each.what} for each in odd(examined)],
         "iterations": iterations,
     }
 
 
-def _links(cable: Finding) -> list[dict[str, Any]]:
+def _links(found: Finding) -> list[dict[str, Any]]:
     """There and back."""
+    ports = [end.port for end in found.cable.ends]
     return [
         {
-            "from": cable.hosts[start],
-            "to": cable.hosts[1 - start],
-            "from_port": cable.interfaces[start],
-            "to_port": cable.interfaces[1 - start],
-            "rate_gb_per_s": float(f"{cable.rates[start] / 1e9:.4g}"),
-            "latency_us": float(f"{cable.round_trip_s / 2 * 1e6:.4g}"),
-            "lost": round(cable.lost[start], 4),
-            "cable": cable.name,
+            "from": start[0],
+            "to": end[0],
+            "from_port": start[1],
+            "to_port": end[1],
+            "rate_gb_per_s": float(f"{found.rates[way] / 1e9:.4g}"),
+            "latency_us": float(f"{found.measured.round_trip_s / 2 * 1e6:.4g}"),
+            "lost": round(found.lost[way], 4),
+            "cable": found.cable.name,
         }
-        for start in (0, 1)
+        for way, (start, end) in enumerate([ports, ports[::-1]])
     ]

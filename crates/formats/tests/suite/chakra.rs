@@ -1,22 +1,16 @@
 //! Chakra execution traces: read byte by byte, timed against flights, written and read back.
 
-use crate::timed::simulate;
-use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::parameter::Choice;
+use crate::prelude::*;
+use antiphon_base::error::{Error, Result};
 use antiphon_formats::chakra::{self, ChakraTrace, TraceReader};
 use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind};
 use antiphon_jobs::replay::{Replay, run};
 use antiphon_jobs::training::{self, Bucket, Cost, IterationGraph, IterationPolicy, Overlap};
 use antiphon_jobs::transport::OnFabric;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Groups};
-use antiphon_model::schedule::Op;
-use antiphon_model::system::{Processor, System};
+use antiphon_model::fabric::Groups;
+use antiphon_model::system::Processor;
 use antiphon_model::workload::{Exchange, Passes};
-use antiphon_plan::algorithm;
-use antiphon_proof::{Proven, prove};
-use antiphon_sim::{Fidelity, Flight, Order, RunOptions, simulate_flights};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 pub fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = vec![];
@@ -144,7 +138,7 @@ fn bytes_by_hand() {
     assert_eq!((graph.exchanges[0].bytes, graph.names.clone()), (16_384, vec!["a".to_string(), "b".into()]));
     let (fabric, system) = setting("ring:2", "tto");
     let alone = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 16_384, "direct").unwrap();
-    let alone = simulate(&fabric, &alone, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+    let alone = simulate(&fabric, &alone, &system, Fidelity::Packet).unwrap().time_ps;
     let replay = replayed(&graph, &fabric, &system, "direct", Fidelity::Packet).unwrap();
     assert_eq!(alone, 739_000);
     assert_eq!((replay.time_ps, replay.exchanges[0].start_ps), (2_000_000 + alone, 2_000_000));
@@ -230,7 +224,7 @@ fn messages_of_a_pipeline() {
     let group = fabric.group(&[0, 1]).unwrap().fabric;
     let message = algorithm::build(&group, &system, Collective::new(Kind::Broadcast), size, "direct").unwrap();
     for &(_, fidelity) in Fidelity::ALL {
-        let time = simulate(&fabric, &message, &system, fidelity, &mut |_| true).unwrap().time_ps;
+        let time = simulate(&fabric, &message, &system, fidelity).unwrap().time_ps;
         assert!(time < 100_000_000);
         let replay = replayed(&graph, &fabric, &system, "ring", fidelity).unwrap();
         assert_eq!(replay.time_ps, 100_000_000 + time + 3 * 150_000_000);
@@ -423,20 +417,11 @@ fn exchanges_that_move_nothing() {
     assert_eq!((replay.time_ps, replay.ranks[0].exposed_ps), (6_000_000, 2_000_000));
 }
 
-#[test]
-fn plans_read_back() {
-    plans_are_read_back("ring-bi");
-}
-
-#[test]
-#[ignore = "takes ten seconds"]
-fn plans_of_many_messages_read_back() {
-    plans_are_read_back("direct");
-}
-
 /// An iteration is read back from its traces as it was written, if they can say it; what one rank does for all takes as long as
 /// when every rank does it, to the picosecond; in flits with one algorithm.
-fn plans_are_read_back(in_flits: &str) {
+#[test]
+fn plans_are_read_back() {
+    let in_flits = sweep("ring-bi", "direct");
     let model = [
         Cost::of_gradients([500_001, 300_007, 200_003], 300_000),
         Cost::of_gradients([100_000, 50_000, 70_000], 400_000),
@@ -548,7 +533,7 @@ fn schedules_as_traces() {
         let reduces = schedule.transfers.iter().filter(|transfer| transfer.op == Op::Reduce);
         assert_eq!(sums, reduces.map(|transfer| schedule.chunks(transfer)).sum::<u64>());
         let replay = replayed(&graph, &fabric, &system, "ring", Fidelity::AlphaBeta).unwrap();
-        let alone = simulate(&fabric, &schedule, &system, Fidelity::AlphaBeta, &mut |_| true).unwrap();
+        let alone = simulate(&fabric, &schedule, &system, Fidelity::AlphaBeta).unwrap();
         assert_eq!(replay.time_ps, alone.time_ps, "{spec}, {name}");
     }
 }

@@ -1,24 +1,21 @@
 //! What takes long at its largest sizes ends at its checkpoints.
 
-use crate::timed::simulate;
+use crate::prelude::*;
 use antiphon_base::watch::while_it;
-use antiphon_bound::{certified, lower_bound, of_schedule};
 use antiphon_formats::chakra;
 use antiphon_jobs::compute;
 use antiphon_jobs::training::{self, Bucket, Cost, IterationGraph, Overlap, Sizes, run, unfold};
 use antiphon_jobs::transport::Serial;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::{Program, Schedule};
-use antiphon_model::system::{Endpoint, Processor, System};
+use antiphon_model::schedule::Program;
+use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::topology::Topology;
 use antiphon_model::workload::Workload;
 use antiphon_plan::algorithm::build;
-use antiphon_proof::{prove, verify, verify_alone};
+use antiphon_proof::verify_alone;
 use antiphon_run::{Execution, execute};
+use antiphon_sim::dynamic_energy;
 use antiphon_sim::rails::scheduler::Themis;
 use antiphon_sim::rails::{Chunks, Policy, RailsTask};
-use antiphon_sim::{Fidelity, dynamic_energy};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -76,7 +73,7 @@ fn fabrics_and_schedules() {
     ends("proof alone", 16, || verify_alone(&ring)).unwrap();
     let proven = prove(&fabric, ring.clone()).unwrap();
     ends("energy", 8, || dynamic_energy(&fabric, &proven, &system)).unwrap();
-    ends("plan of a run", 8, || simulate(&fabric, &ring, &system, Fidelity::AlphaBeta, &mut |_| true)).unwrap();
+    ends("plan of a run", 8, || simulate(&fabric, &ring, &system, Fidelity::AlphaBeta)).unwrap();
     ends("to be run", 64, || Execution::new(&ring)).unwrap();
     for seed in [None, Some(1)] {
         ends("run", 8, || execute(&ring, &mut vec![vec![1u64; (1 << 20) / 8]; 64], seed)).unwrap();

@@ -6,6 +6,10 @@ mod fuzz;
 #[path = "../../../plan/tests/suite/common/fuzz.rs"]
 mod fuzzing;
 mod interrupted;
+#[path = "../../../plan/tests/suite/common/prelude.rs"]
+mod prelude;
+#[path = "../../../plan/tests/suite/common/sweep.rs"]
+mod sweep;
 #[path = "../../../plan/tests/suite/common/timed.rs"]
 mod timed;
 #[path = "../../../model/tests/suite/topologies.rs"]

@@ -365,12 +365,4 @@ mod tests {
             assert!(sent.iter().all(|&lanes| lanes == 2 * 63), "{spec}: {sent:?}");
         }
     }
-
-    #[test]
-    fn more_levels_than_factors_are_refused() {
-        let (fabric, system) = (Fabric::parse("mesh:4x4").unwrap(), System::preset("aries").unwrap());
-        let error =
-            build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, "nested-ring:levels=5").unwrap_err();
-        assert!(error.message.ends_with("it can be cut into 4 levels, not 5"), "{error}");
-    }
 }

@@ -1,14 +1,7 @@
 //! Schedules whose shards, lanes and chunks begin at multiples of more than an element.
 
-use antiphon_base::error::Code;
-use antiphon_bound::{lower_bound, of_schedule};
-use antiphon_model::collective::{Align, Collective, Data, Kind, Matrix};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::{Threads, check_by_execution, check_by_threads};
+use crate::common::prelude::*;
+use antiphon_model::collective::{Align, Data, Matrix};
 
 /// Builds it with `align` and proves, executes and writes it; `None` if the algorithm refuses it.
 fn aligned(fabric: &Fabric, kind: Kind, bytes: u64, name: &str, align: u64) -> Option<Schedule> {

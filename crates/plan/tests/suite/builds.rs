@@ -1,14 +1,6 @@
 //! Whatever an algorithm builds is proven, on any fabric; what it cannot build it refuses in one line.
 
-use antiphon_base::error::Code;
-use antiphon_base::units::Rate;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Link, Node, Shape};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use proptest::prelude::*;
-use std::collections::BTreeSet;
+use crate::common::prelude::*;
 
 /// Every algorithm, and options that change what is sent.
 const SPECS: [&str; 37] = [
@@ -113,7 +105,7 @@ pub fn random_fabric() -> impl Strategy<Value = Fabric> {
 }
 
 /// A preset with some links or nodes degraded.
-fn degraded_preset() -> impl Strategy<Value = Fabric> {
+pub fn degraded_preset() -> impl Strategy<Value = Fabric> {
     let kinds = [
         "mesh:2x2",
         "mesh:3x3",

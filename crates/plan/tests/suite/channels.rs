@@ -1,14 +1,7 @@
 //! Channels of rings and double trees: each enters the boxes elsewhere, so that all ways into them are used.
 
-use crate::common::timed::simulate;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
+use crate::common::prelude::*;
 use antiphon_plan::algorithm::build;
-use antiphon_proof::verify;
-use antiphon_sim::Fidelity;
-use std::collections::BTreeSet;
 
 fn generic() -> System {
     System::preset("generic").unwrap()
@@ -24,8 +17,7 @@ fn proven(fabric: &Fabric, bytes: u64, spec: &str) -> Schedule {
 /// Bus bandwidth of an AllReduce in GB/s.
 fn bus(spec: &str, bytes: u64, algorithm: &str) -> f64 {
     let fabric = Fabric::parse(spec).unwrap();
-    let result =
-        simulate(&fabric, &proven(&fabric, bytes, algorithm), &generic(), Fidelity::Packet, &mut |_| true).unwrap();
+    let result = simulate(&fabric, &proven(&fabric, bytes, algorithm), &generic(), Fidelity::Packet).unwrap();
     let ranks = fabric.ranks() as f64;
     2.0 * (ranks - 1.0) / ranks * bytes as f64 / (result.time_ps as f64 / 1e3)
 }

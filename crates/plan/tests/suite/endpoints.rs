@@ -1,38 +1,26 @@
 //! Endpoints under every algorithm, and stage by stage beside message by message.
 
-use crate::common::timed::simulate;
-use antiphon_base::error::{Code, Error};
-use antiphon_base::parameter::Choice;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::system::{Endpoint, System};
+use crate::common::prelude::*;
+use antiphon_base::error::Error;
+use antiphon_model::system::Endpoint;
 use antiphon_model::topology::Topology;
 use antiphon_plan::algorithm::{ALL, build};
-use antiphon_proof::{Proven, prove};
 use antiphon_sim::rails::scheduler::Themis;
 use antiphon_sim::rails::{Chunks, Policy, RailsTask};
-use antiphon_sim::{Fidelity, Flight, Order, RunOptions, simulate_flights};
 
 /// What is proven finishes at every endpoint and fidelity, and none is much faster than the ideal one: an engine serves every
 /// link by itself, where other ranks go through their steps.
 #[test]
 fn every_algorithm_ends_at_every_endpoint() {
-    end_at_every_endpoint(&[("torus:2x3@50/100ns", 60_000), ("ace:2x2x2", 60_000)]);
-}
-
-#[test]
-#[ignore = "takes ten seconds"]
-fn every_algorithm_ends_at_every_endpoint_on_more_fabrics() {
-    end_at_every_endpoint(&[
+    let fabrics = [
+        ("torus:2x3@50/100ns", 60_000),
+        ("ace:2x2x2", 60_000),
         ("mesh:3x3", 90_000),
         ("torus:2x4@50/100ns", 60_000),
         ("switch:6", 40_000),
         ("ace:2x3x2", 60_000),
-    ]);
-}
-
-fn end_at_every_endpoint(fabrics: &[(&str, u64)]) {
-    for &(fabric, bytes) in fabrics {
+    ];
+    for &(fabric, bytes) in &fabrics[..sweep(2, 6)] {
         let fabric = Fabric::parse(fabric).unwrap();
         for algorithm in ALL {
             for &kind in algorithm.info().collectives {
@@ -41,7 +29,7 @@ fn end_at_every_endpoint(fabrics: &[(&str, u64)]) {
                     system.set("endpoint", endpoint).unwrap();
                     let schedule = build(&fabric, &system, Collective::new(kind), bytes, algorithm.info().name)?;
                     let time = |&(_, fidelity): &(&str, Fidelity)| {
-                        let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true);
+                        let result = simulate(&fabric, &schedule, &system, fidelity);
                         result.map(|result| result.time_ps).map_err(|error| error.at(format_args!("{fidelity:?}")))
                     };
                     Fidelity::ALL.iter().map(time).collect::<Result<Vec<_>, _>>()
@@ -64,8 +52,11 @@ fn end_at_every_endpoint(fabrics: &[(&str, u64)]) {
 /// Of one plan chunks are the same at every endpoint, and the oldest goes first: so the ideal one is not beaten, and more of an
 /// engine is not slower. Where messages go over several links these serve what comes first, and that there is less of it,
 /// or that ranks on the way choose, can be faster.
-fn ideal_is_not_beaten(fabrics: &[&str]) {
-    for fabric in fabrics {
+#[test]
+fn an_ideal_endpoint_is_not_beaten() {
+    let fabrics =
+        ["mesh:2x3,slow=0-1:0.3", "switch:6", "mesh:4x4,slow=0-1:0.3", "fc:8", "ring:6", "mesh:4x4", "torus:4x4"];
+    for fabric in &fabrics[..sweep(2, 7)] {
         let fabric = Fabric::parse(fabric).unwrap();
         for algorithm in ALL {
             for &kind in algorithm.info().collectives {
@@ -75,7 +66,7 @@ fn ideal_is_not_beaten(fabrics: &[&str]) {
                     system.set("endpoint", endpoint).unwrap();
                     let schedule = build(&fabric, &planned, Collective::new(kind), 2 << 20, algorithm.info().name)?;
                     let is_near = schedule.transfers.iter().all(|transfer| transfer.route.len() <= 1);
-                    let time = |fidelity| simulate(&fabric, &schedule, &system, fidelity, &mut |_| true);
+                    let time = |fidelity| simulate(&fabric, &schedule, &system, fidelity);
                     let times = [time(Fidelity::AlphaBeta)?, time(Fidelity::Packet)?];
                     Ok::<_, Error>((times.map(|result| result.time_ps as f64), is_near))
                 };
@@ -101,17 +92,6 @@ fn ideal_is_not_beaten(fabrics: &[&str]) {
     }
 }
 
-#[test]
-fn an_ideal_endpoint_is_not_beaten() {
-    ideal_is_not_beaten(&["mesh:2x3,slow=0-1:0.3", "switch:6"]);
-}
-
-#[test]
-#[ignore = "takes half a minute"]
-fn an_ideal_endpoint_is_not_beaten_on_more_fabrics() {
-    ideal_is_not_beaten(&["mesh:4x4,slow=0-1:0.3", "fc:8", "ring:6", "mesh:4x4", "torus:4x4"]);
-}
-
 /// Message by message an engine has no phases to be divided among.
 #[test]
 fn an_engine_is_divided_stage_by_stage_only() {
@@ -120,7 +100,7 @@ fn an_engine_is_divided_stage_by_stage_only() {
         let mut system = System::preset("ideal").unwrap();
         system.set("endpoint", endpoint).unwrap();
         let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 16, "ring").unwrap();
-        simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true)
+        simulate(&fabric, &schedule, &system, Fidelity::Packet)
     };
     for option in ["fsm_split=equal", "sram_split=paper"] {
         let error = outcome(&format!("ace:{option}")).unwrap_err();
@@ -168,8 +148,7 @@ fn stages_and_messages(specs: &[&str], endpoints: &[&str]) {
             system.set("flit_bytes", "1").unwrap();
             let hierarchical = format!("hierarchical:chunks={},slices=1,scheduler=phased", bytes >> 16);
             let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, &hierarchical).unwrap();
-            let messages =
-                simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64;
+            let messages = simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps as f64;
             let apart = (messages / stages - 1.0).abs();
             assert!(apart < 0.015, "{spec}, {endpoint}: {messages} and {stages}");
         }
@@ -178,14 +157,8 @@ fn stages_and_messages(specs: &[&str], endpoints: &[&str]) {
 
 #[test]
 fn stages_and_messages_agree() {
-    stages_and_messages(&STAGED[1..4], &ENDPOINTS);
+    stages_and_messages(sweep(&STAGED[1..4], &STAGED), &ENDPOINTS);
     stages_and_messages(&STAGED[4..5], &ENDPOINTS[3..4]);
-}
-
-#[test]
-#[ignore = "takes half a minute"]
-fn stages_and_messages_agree_on_larger_fabrics() {
-    stages_and_messages(&STAGED, &ENDPOINTS);
 }
 
 /// Flights on disjoint ranks end as if alone, whatever order they are launched in: a unit waits for none with which it

@@ -1,14 +1,8 @@
 //! Several collectives at once: who waits for whom, on one clock.
 
-use antiphon_base::error::Code;
-use antiphon_base::parameter::Choice;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Groups};
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::{Proven, prove};
-use antiphon_sim::{Fidelity, Flight, Order, RunOptions, SimulationResult, simulate, simulate_flights};
+use crate::common::prelude::*;
+use antiphon_model::fabric::Groups;
+use antiphon_sim::simulate;
 
 fn system(name: &str) -> System {
     System::preset(name).unwrap()

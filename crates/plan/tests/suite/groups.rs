@@ -1,21 +1,10 @@
 //! Collectives on parts of fabrics, and on products of unlike dimensions: proven, executed, bounded, timed.
 
+use crate::common::prelude::*;
 use crate::common::random_fabric::random_fabric;
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_base::parameter::Choice;
-use antiphon_bound::of_schedule;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Groups, NodeId, parse_group};
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
-use antiphon_sim::Fidelity;
+use antiphon_model::fabric::{Groups, NodeId, parse_group};
 use antiphon_sim::rails::Expansion;
 use antiphon_sim::rails::advise::advise;
-use proptest::prelude::*;
 
 fn system(name: &str) -> System {
     System::preset(name).unwrap()
@@ -32,7 +21,7 @@ fn done(fabric: &Fabric, kind: Kind, bytes: u64, spec: &str) -> Option<(Schedule
     assert!(verify(fabric, &schedule).unwrap().complete, "{spec} on {}", fabric.name);
     (0..2).for_each(|seed| check_by_execution(&schedule, Some(seed)).unwrap());
     let bound = of_schedule(fabric, &system, &schedule, None).unwrap();
-    let time = |fidelity| simulate(fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
+    let time = |fidelity| simulate(fabric, &schedule, &system, fidelity).unwrap().time_ps;
     let times: Vec<u64> = Fidelity::ALL.iter().map(|&(_, fidelity)| time(fidelity)).collect();
     assert!(times.iter().all(|&time| time >= bound.time_ps && bound.time_ps > 0), "{spec} on {}", fabric.name);
     Some((schedule, times))
@@ -131,7 +120,7 @@ fn hierarchical_comes_near_the_bound_of_any_order() {
         let schedule =
             algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, "hierarchical").unwrap();
         assert!(verify(&fabric, &schedule).unwrap().complete);
-        let time = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+        let time = simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps;
         // Of payload: packets have a header.
         let expansion = Expansion::of(&fabric, &system).unwrap();
         let topology = &expansion.topology;

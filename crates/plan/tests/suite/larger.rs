@@ -1,20 +1,15 @@
 //! A fabric with more links, wires or nodes that forward is planned no worse than without them.
 
+use crate::common::prelude::*;
 use crate::common::random_fabric::random_fabric;
-use crate::common::timed::simulate;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Link, Node, Shape};
-use antiphon_model::system::System;
 use antiphon_plan::algorithm::build_bare;
-use antiphon_sim::Fidelity;
-use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// Time of an AllReduce, if the algorithm applies.
 fn time(fabric: &Fabric, system: &str, bytes: u64, spec: &str) -> Option<u64> {
     let system = System::preset(system).unwrap();
     let schedule = build_bare(fabric, &system, Collective::new(Kind::AllReduce), bytes, spec).ok()?;
-    Some(simulate(fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps)
+    Some(simulate(fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps)
 }
 
 /// What a fabric gets more.

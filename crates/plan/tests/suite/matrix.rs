@@ -1,20 +1,10 @@
 //! An all-to-all by a matrix: proven, executed, timed, bounded, written and read back.
 
+use crate::common::prelude::*;
 use crate::common::random_fabric::random_fabric;
-use crate::common::timed::simulate;
 use crate::common::within_bounds::{FIDELITIES, ends_within_bounds};
-use antiphon_base::error::Code;
-use antiphon_bound::{lower_bound, of_schedule};
-use antiphon_model::collective::{Collective, Kind, Matrix};
+use antiphon_model::collective::Matrix;
 use antiphon_model::energy::Attojoules;
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::{prove, verify};
-use antiphon_run::{Threads, check_by_execution, check_by_threads};
-use antiphon_sim::{Fidelity, Flight, Order, RunOptions, simulate_flights};
-use proptest::prelude::*;
 
 const EXCHANGE: Collective = Collective { kind: Kind::AllToAll, root: 0 };
 /// Algorithms that take a matrix.
@@ -106,7 +96,7 @@ fn even_matrices_are_buffers() {
             (bound.volume_ps, bound.cut_ps, bound.latency_ps)
         };
         assert_eq!(bounds(&direct), bounds(&plain), "{spec}");
-        let time = |schedule| simulate(&fabric, schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+        let time = |schedule| simulate(&fabric, schedule, &system, Fidelity::Packet).unwrap().time_ps;
         assert_eq!(time(&direct), time(&plain), "{spec}");
     }
 }

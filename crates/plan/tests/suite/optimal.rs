@@ -1,19 +1,9 @@
 //! The best mixture of trees or paths does every collective on any fabric: proven, executed, timed, bounded.
 
 use crate::builds;
-use crate::common::timed::simulate;
+use crate::common::prelude::*;
 use crate::common::within_bounds::{FIDELITIES, ends_within_bounds};
-use antiphon_base::units::Rate;
-use antiphon_bound::{certified, lower_bound, of_schedule};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Link, Node, Shape};
 use antiphon_model::schedule::{Certificate, Lane};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
-use antiphon_sim::Fidelity;
-use proptest::prelude::*;
 
 /// Builds, proves, executes and times it.
 fn done(fabric: &Fabric, system: &str, collective: Collective, bytes: u64) {
@@ -161,7 +151,7 @@ fn little_data_are_as_soon_through_as_dimension_by_dimension() {
         let fabric = Fabric::parse(spec).unwrap();
         let [own, rival] = ["optimal", "hierarchical"].map(|spec| {
             let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 1 << 20, spec).unwrap();
-            simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps
+            simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps
         });
         assert!(own <= rival, "{kind:?} on {spec}: {own} {rival}");
         done(&fabric, "generic", Collective::new(kind), 1 << 20);
@@ -226,7 +216,7 @@ fn packets_do_not_pile_up_behind_switches() {
         let (fabric, system) = (Fabric::parse(spec).unwrap(), System::preset("ideal").unwrap());
         let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::Reduce), 1 << 30, "optimal").unwrap();
         let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps as f64;
-        let result = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
+        let result = simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap();
         assert!(bound / result.time_ps as f64 > least, "{spec}: {}", bound / result.time_ps as f64);
     }
 }
@@ -246,7 +236,7 @@ fn leaves_of_a_reduction_wait_for_credits() {
         let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::Reduce), 1 << 30, spec).unwrap();
         assert!(verify(&fabric, &schedule).unwrap().complete);
         let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps as f64;
-        bound / simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64
+        bound / simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps as f64
     };
     let [with, without] = ["optimal", "optimal:trees=9"].map(share);
     assert!(with > 0.98 && without < 0.9, "{with} {without}");
@@ -320,7 +310,7 @@ fn no_other_algorithm_is_sooner_through() {
         let (fabric, system) = (Fabric::parse(spec).unwrap(), System::preset(system).unwrap());
         let time = |name: &str| {
             let schedule = algorithm::build(&fabric, &system, Collective::new(kind), bytes, name).unwrap();
-            simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64
+            simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps as f64
         };
         let own = time("optimal");
         others.into_iter().for_each(|other| assert!(own <= 1.005 * time(other), "{kind:?} on {spec}: {other}"));
@@ -336,7 +326,7 @@ fn pods_go_in_stages() {
             algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 30, "optimal").unwrap();
         assert!(schedule.transfers.len() < 50 * fabric.ranks(), "{spec}");
         let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps as f64;
-        let result = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
+        let result = simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap();
         assert!(bound / result.time_ps as f64 > 0.97, "{spec}");
     }
 }

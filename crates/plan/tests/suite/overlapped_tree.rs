@@ -1,17 +1,8 @@
 //! The overlapped tree of C-Cube (HPCA 2023): steps, link conflicts, order of chunks, gain of the overlap.
 
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Link, Node, NodeId, Shape};
-use antiphon_model::schedule::{Op, Schedule};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
+use crate::common::prelude::*;
+use antiphon_model::fabric::NodeId;
 use antiphon_plan::closed_form::{Pipeline, height};
-use antiphon_proof::verify;
-use antiphon_sim::Fidelity;
-use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Pairs of GPUs with two NVLinks.
 const DOUBLED: [(NodeId, NodeId); 8] = [(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)];
@@ -32,7 +23,7 @@ fn build(fabric: &Fabric, system: &System, bytes: u64, options: &str) -> Schedul
 
 fn time_ps(fabric: &Fabric, system: &System, bytes: u64, options: &str, fidelity: Fidelity) -> u64 {
     let schedule = build(fabric, system, bytes, options);
-    simulate(fabric, &schedule, system, fidelity, &mut |_| true).unwrap().time_ps
+    simulate(fabric, &schedule, system, fidelity).unwrap().time_ps
 }
 
 /// (parent, child) of every edge of a tree.
@@ -204,28 +195,12 @@ fn chunks_are_complete_in_order() {
         {
             let system = system(name);
             let schedule = build(&fabric, &system, 4 << 20, options);
-            let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
+            let result = simulate(&fabric, &schedule, &system, fidelity).unwrap();
             assert!(schedule.lanes[0].chunks > 3);
             for pair in result.chunks.windows(2).filter(|pair| pair[0].lane == pair[1].lane) {
                 assert!(pair[0].complete_ps < pair[1].complete_ps, "{spec}:{options} {pair:?}");
             }
         }
-    }
-}
-
-#[test]
-fn mistakes_are_named() {
-    let fabric = Fabric::parse("dgx1v").unwrap();
-    for (options, part) in [
-        ("trees=3", "whole number from 1 to 2"),
-        ("overlap=maybe", "yes or no"),
-        ("mapping=nccl", "search or numbered"),
-        ("chunk=0", "must be positive"),
-    ] {
-        let spec = format!("overlapped-tree:{options}");
-        let collective = Collective::new(Kind::AllReduce);
-        let error = algorithm::build(&fabric, &system("generic"), collective, 1 << 20, &spec).unwrap_err();
-        assert!(error.message.contains(part), "{error}");
     }
 }
 

@@ -1,16 +1,7 @@
 //! Parallel links of a hop are one channel of the summed rate, unless a schedule names one of them.
 
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_base::units::Rate;
-use antiphon_bound::lower_bound;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Link, Node, Shape};
-use antiphon_model::schedule::{Builder, Op, Schedule};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_sim::{Fidelity, SimulationResult};
+use crate::common::prelude::*;
+use antiphon_model::schedule::Builder;
 
 /// Four ranks on a ring, each hop of so many links a direction, of so many GB/s each.
 fn ring(parallel: usize, gb_per_s: u64) -> Fabric {
@@ -22,7 +13,7 @@ fn ring(parallel: usize, gb_per_s: u64) -> Fabric {
 
 fn run(fabric: &Fabric, schedule: &Schedule, fidelity: Fidelity) -> SimulationResult {
     verify(fabric, schedule).unwrap();
-    simulate(fabric, schedule, &System::preset("generic").unwrap(), fidelity, &mut |_| true).unwrap()
+    simulate(fabric, schedule, &System::preset("generic").unwrap(), fidelity).unwrap()
 }
 
 fn build(fabric: &Fabric, name: &str) -> Schedule {
@@ -135,7 +126,7 @@ fn bounds_know_channels() {
             let schedule = algorithm::build(&fabric, &system, collective, bytes, name).unwrap();
             let bound = lower_bound(&fabric, &system, collective, bytes, None).unwrap().time_ps;
             for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
-                let time = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
+                let time = simulate(&fabric, &schedule, &system, fidelity).unwrap().time_ps;
                 assert!(time >= bound, "{name} {bytes} {fidelity:?}: {time} {bound}");
             }
         }
@@ -152,7 +143,7 @@ fn unequal_links_of_a_clocked_system_keep_to_the_bound() {
     let schedule = algorithm::build(&fabric, &system, collective, 1 << 26, "ring-bi").unwrap();
     let bound = lower_bound(&fabric, &system, collective, 1 << 26, None).unwrap().time_ps;
     for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
-        let time = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
+        let time = simulate(&fabric, &schedule, &system, fidelity).unwrap().time_ps;
         assert!(time >= bound, "{fidelity:?}: {time} {bound}");
     }
 }

@@ -2,29 +2,21 @@
 //! order that it allows, and runs to its end at every fidelity.
 
 use crate::common::fuzz::fuzz;
+use crate::common::mutate::{self, Mutation};
+use crate::common::prelude::*;
 use crate::common::random_fabric::random_fabric;
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_base::parameter::Choice;
-use antiphon_bound::of_schedule;
-use antiphon_model::collective::{Align, Collective, Kind};
-use antiphon_model::fabric::{Fabric, NodeId, Router};
-use antiphon_model::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, Schedule, Transfer};
-use antiphon_model::system::{Forwarding, System};
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
-use antiphon_sim::Fidelity;
-use proptest::prelude::*;
+use antiphon_model::collective::Align;
+use antiphon_model::fabric::{NodeId, Router};
+use antiphon_model::schedule::{Dependency, Event, Issue, Lane, Pacing, Transfer};
+use antiphon_model::system::Forwarding;
 use proptest::sample::{Index, select};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 const ISSUES: [Issue; 3] = [Issue::Links, Issue::Steps, Issue::StrictSteps];
 
 /// What is done to a schedule.
 #[derive(Debug, Clone)]
-enum Mutation {
+enum Tampering {
     /// Lanes like this one (they may travel together) get another stride, or number of chunks.
     Stride(Index, u32),
     Chunks(Index, u64),
@@ -34,48 +26,34 @@ enum Mutation {
     Pacing(Pacing),
     Interfaces(Option<u32>),
     Step(Index, u32),
-    SwapSteps(Index, Index),
-    Delete(Index),
-    Duplicate(Index, u32),
     /// A message takes a random way that passes no node twice.
     Detour(Index, Vec<Index>),
-    DropDependency(Index, Index),
-    ReverseDependencies,
     /// A message waits for another, at its sender or receiver, if that is possible in the order of service.
     Wait(Index, Index, Event, u32, bool),
     Exclude(Index),
-    FlipBarrier(Index),
-    ForbidUnorderedReductions,
-    /// Dependencies and order are derived again.
-    Rebuild,
+    /// What any schedule may suffer.
+    Order(Mutation),
 }
 
-fn mutation() -> impl Strategy<Value = Mutation> {
+fn tampering() -> impl Strategy<Value = Tampering> {
     let index = any::<Index>;
     prop_oneof![
-        3 => (index(), 1u32..9).prop_map(|(lane, stride)| Mutation::Stride(lane, stride)),
-        3 => (index(), 1u64..40).prop_map(|(lane, chunks)| Mutation::Chunks(lane, chunks)),
-        3 => prop::collection::vec(index(), 16).prop_map(Mutation::Place),
-        3 => select(&ISSUES[..]).prop_map(Mutation::Issue),
-        2 => select(&[Pacing::Pipelined, Pacing::StopAndWait][..]).prop_map(Mutation::Pacing),
-        1 => prop::option::of(1u32..4).prop_map(Mutation::Interfaces),
-        1 => (index(), 0u32..12).prop_map(|(i, step)| Mutation::Step(i, step)),
-        1 => (index(), index()).prop_map(|(i, j)| Mutation::SwapSteps(i, j)),
-        1 => index().prop_map(Mutation::Delete),
-        1 => (index(), 0u32..4).prop_map(|(i, step)| Mutation::Duplicate(i, step)),
-        2 => (index(), prop::collection::vec(index(), 1..8)).prop_map(|(i, way)| Mutation::Detour(i, way)),
-        1 => (index(), index()).prop_map(|(i, j)| Mutation::DropDependency(i, j)),
-        1 => Just(Mutation::ReverseDependencies),
+        3 => (index(), 1u32..9).prop_map(|(lane, stride)| Tampering::Stride(lane, stride)),
+        3 => (index(), 1u64..40).prop_map(|(lane, chunks)| Tampering::Chunks(lane, chunks)),
+        3 => prop::collection::vec(index(), 16).prop_map(Tampering::Place),
+        3 => select(&ISSUES[..]).prop_map(Tampering::Issue),
+        2 => select(&[Pacing::Pipelined, Pacing::StopAndWait][..]).prop_map(Tampering::Pacing),
+        1 => prop::option::of(1u32..4).prop_map(Tampering::Interfaces),
+        1 => (index(), 0u32..12).prop_map(|(i, step)| Tampering::Step(i, step)),
+        2 => (index(), prop::collection::vec(index(), 1..8)).prop_map(|(i, way)| Tampering::Detour(i, way)),
         4 => (index(), index(), select(&[Event::Sent, Event::Applied][..]), 0u32..4, any::<bool>())
-            .prop_map(|(i, j, event, lag, receiver)| Mutation::Wait(i, j, event, lag, receiver)),
-        1 => index().prop_map(Mutation::Exclude),
-        1 => index().prop_map(Mutation::FlipBarrier),
-        1 => Just(Mutation::ForbidUnorderedReductions),
-        1 => Just(Mutation::Rebuild),
+            .prop_map(|(i, j, event, lag, receiver)| Tampering::Wait(i, j, event, lag, receiver)),
+        1 => index().prop_map(Tampering::Exclude),
+        8 => mutate::of_order().prop_map(Tampering::Order),
     ]
 }
 
-fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
+fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Tampering) {
     let (transfers, lanes) = (&mut schedule.transfers, &mut schedule.lanes);
     let count = transfers.len();
     if count == 0 || lanes.is_empty() {
@@ -86,57 +64,31 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
         move |lane: &Lane| (lane.chunks, lane.stride) == (like.chunks, like.stride)
     };
     match mutation {
-        Mutation::Stride(index, stride) => {
+        Tampering::Stride(index, stride) => {
             let alike = alike(lanes, index);
             lanes.iter_mut().filter(|lane| alike(lane)).for_each(|lane| lane.stride = *stride);
         }
-        Mutation::Chunks(index, chunks) => {
+        Tampering::Chunks(index, chunks) => {
             let alike = alike(lanes, index);
             for lane in lanes.iter_mut().filter(|lane| alike(lane)) {
                 (lane.chunks, lane.stride) = (*chunks, lane.stride.max(1));
                 lane.chunk_bytes = Align::default().payload(lane.bytes, *chunks).max(1);
             }
         }
-        Mutation::Place(nodes) => {
+        Tampering::Place(nodes) => {
             let node = |rank| nodes[rank as usize % nodes.len()].index(fabric.nodes.len()) as NodeId;
             schedule.placement = (0..schedule.ranks).map(node).collect();
         }
-        Mutation::Issue(issue) => schedule.endpoint.issue = *issue,
-        Mutation::Pacing(pacing) => schedule.endpoint.pacing = *pacing,
-        Mutation::Interfaces(count) => schedule.endpoint.interfaces = *count,
-        Mutation::Step(index, step) => transfers[index.index(count)].step = *step,
-        Mutation::SwapSteps(one, other) => {
-            let (one, other) = (one.index(count), other.index(count));
-            (transfers[one].step, transfers[other].step) = (transfers[other].step, transfers[one].step);
-        }
-        Mutation::Delete(index) => {
-            let gone = index.index(count) as u32;
-            transfers.remove(gone as usize);
-            for transfer in transfers {
-                transfer.start_after.retain(|other| other.transfer() != gone);
-                transfer.apply_after.retain(|other| other.transfer() != gone);
-                let all = transfer.start_after.iter_mut().chain(&mut transfer.apply_after);
-                let later = all.filter(|other| other.transfer() > gone);
-                later.for_each(|other| *other = other.of(other.transfer() - 1));
-            }
-        }
-        Mutation::Duplicate(index, step) => {
-            let mut copy = transfers[index.index(count)].clone();
-            copy.step += step;
-            transfers.push(copy);
-        }
-        Mutation::Detour(index, way) => {
+        Tampering::Issue(issue) => schedule.endpoint.issue = *issue,
+        Tampering::Pacing(pacing) => schedule.endpoint.pacing = *pacing,
+        Tampering::Interfaces(count) => schedule.endpoint.interfaces = *count,
+        Tampering::Step(index, step) => transfers[index.index(count)].step = *step,
+        Tampering::Detour(index, way) => {
             let id = index.index(count);
             let [from, to] = [transfers[id].from, transfers[id].to].map(|rank| schedule.node_of(fabric, rank));
             schedule.transfers[id].route = detour(fabric, from, to, way).into();
         }
-        Mutation::DropDependency(index, which) => {
-            let after = &mut transfers[index.index(count)].start_after;
-            if !after.is_empty() {
-                after.remove(which.index(after.len()));
-            }
-        }
-        Mutation::Wait(index, other, event, lag, at_receiver) => {
+        Tampering::Wait(index, other, event, lag, at_receiver) => {
             let id = index.index(count);
             let rank = if *at_receiver { transfers[id].to } else { transfers[id].from };
             let there = |t: &Transfer| if *event == Event::Sent { t.from == rank } else { t.to == rank };
@@ -150,21 +102,8 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
                 }
             }
         }
-        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.start_after.reverse()),
-        Mutation::Exclude(index) => schedule.excluded.push(index.index(schedule.ranks as usize) as u32),
-        Mutation::FlipBarrier(index) => {
-            let at = index.index(schedule.phases.len());
-            schedule.phases[at].barrier ^= true;
-        }
-        Mutation::ForbidUnorderedReductions => schedule.endpoint.serial_reductions = false,
-        Mutation::Rebuild => {
-            let mut builder = Builder::new("test", fabric, schedule.collective, schedule.bytes);
-            builder.schedule = schedule.clone();
-            builder.schedule.transfers.iter_mut().for_each(|transfer| transfer.start_after.clear());
-            if let Ok(rebuilt) = builder.finish() {
-                *schedule = rebuilt;
-            }
-        }
+        Tampering::Exclude(index) => schedule.excluded.push(index.index(schedule.ranks as usize) as u32),
+        Tampering::Order(mutation) => mutate::apply(fabric, schedule, mutation),
     }
 }
 
@@ -212,7 +151,7 @@ fn run(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<&'static
     let cut = System { forwarding: Forwarding::CutThrough, ..system.clone() };
     let runs = Fidelity::ALL.iter().map(|&(_, fidelity)| (fidelity, system)).chain([(Fidelity::Packet, &cut)]);
     for (fidelity, system) in runs {
-        match simulate(fabric, schedule, system, fidelity, &mut |_| true) {
+        match simulate(fabric, schedule, system, fidelity) {
             Ok(result) => {
                 // Ranks add one message at a time, and all are done when the last chunk is.
                 prop_assert!(result.ranks.iter().all(|row| row.reduce_ps <= row.finish_ps), "{fidelity:?}");
@@ -273,7 +212,7 @@ fn proven_implies_finished() {
     let outcomes = RefCell::new(BTreeMap::<&str, u64>::new());
     let count = |what| *outcomes.borrow_mut().entry(what).or_default() += 1;
     let tried =
-        fuzz(1500, (built(), prop::collection::vec(mutation(), 1..6)), |((fabric, system, mut schedule), list)| {
+        fuzz(1500, (built(), prop::collection::vec(tampering(), 1..6)), |((fabric, system, mut schedule), list)| {
             schedule.conflict_free = false;
             list.iter().for_each(|mutation| {
                 apply(&fabric, &mut schedule, mutation);

@@ -1,21 +1,12 @@
 //! Two levels, one truth: plans timed in stages; and lowered to messages, proven, executed on real numbers and
 //! timed packet by packet on the expanded fabric.
 
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_base::parameter::Choice;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::{PacketFormat, System};
+use crate::common::prelude::*;
+use antiphon_model::system::PacketFormat;
 use antiphon_model::topology::Topology;
 use antiphon_plan::algorithm::build;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
-use antiphon_sim::Fidelity;
 use antiphon_sim::rails::scheduler::{Baseline, OrderSearch, Scheduler, Themis};
 use antiphon_sim::rails::{Expansion, QueuePolicy, RailsPlan, RailsTimes, lower, prove_by_symmetry, run};
-use proptest::prelude::*;
 
 const KINDS: [Kind; 4] = [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll];
 
@@ -50,7 +41,7 @@ fn excess(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, slices: u32
     let expansion = Expansion::new(topology).unwrap();
     let timed = run(topology, plan, queue, 1);
     let schedule = proven(&expansion, plan, &timed, slices);
-    let result = simulate(&expansion.fabric, &schedule, &system(payload), Fidelity::Packet, &mut |_| true).unwrap();
+    let result = simulate(&expansion.fabric, &schedule, &system(payload), Fidelity::Packet).unwrap();
     // What every dimension carries, counted where it leaves an NPU.
     let mut carried = vec![0; topology.dimensions.len()];
     for ((id, link), row) in (0..).zip(&expansion.fabric.links).zip(&result.links) {
@@ -83,7 +74,7 @@ fn one_order_of_dimensions() {
         assert!(rates.is_sorted_by(|near, far| near >= far), "{spec}: {rates:?}");
         let spec = "hierarchical:scheduler=baseline,chunks=32";
         let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), 64 << 20, spec).unwrap();
-        let time = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64;
+        let time = simulate(&fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps as f64;
         println!("{}: {time} {stages}", fabric.name);
         assert!((time / stages - 1.0).abs() < 0.03, "{}: {time} {stages}", fabric.name);
     }
@@ -112,17 +103,6 @@ fn excesses(spec: &str, kind: Kind, bytes: u64, chunks: u32, slices: u32) -> Vec
 /// With large chunks both levels agree, on all kinds of dimension, for every scheduler; also in bytes.
 #[test]
 fn both_levels_agree() {
-    levels_agree(2);
-}
-
-#[test]
-#[ignore = "takes ten seconds"]
-fn both_levels_agree_on_more_topologies() {
-    levels_agree(1);
-}
-
-/// On each `every`-th topology.
-fn levels_agree(every: usize) {
     let topologies = [
         ("ring4@2000/20ns,sw4@800/700ns,fc2@400/700ns", 1 << 20),
         ("ring2@2000/20ns,sw4@1600/700ns,fc2@800/700ns,sw2@400/1700ns", 1 << 20),
@@ -132,7 +112,7 @@ fn levels_agree(every: usize) {
         ("sw4@800/700ns,sw8@400/1700ns", 1 << 20),
         ("fc3@800/700ns,ring5@1000/700ns", 15 << 16),
     ];
-    for (spec, unit) in topologies.into_iter().step_by(every) {
+    for (spec, unit) in topologies.into_iter().step_by(sweep(2, 1)) {
         for (kind, slices) in KINDS.into_iter().map(|kind| (kind, 1)).chain([(Kind::AllReduce, 2)]) {
             let found = excesses(spec, kind, unit << 10, 16, slices);
             println!("{spec} {} {slices}: {found:.2?}", kind.name());
@@ -143,29 +123,21 @@ fn levels_agree(every: usize) {
 }
 
 /// With small chunks, links idle for the latency between steps; slices and other chunks fill some of it.
-fn small_chunks(cases: &[(&str, [f64; 2])]) {
-    for (spec, most) in cases {
+#[test]
+fn small_chunks_show_latency_between_steps() {
+    let cases = [
+        ("ring4@800/700ns,sw8@800/700ns", [13.0, 2.0]),
+        ("fc4@800/700ns,ring8@800/700ns", [23.0, 4.0]),
+        ("ring4@2000/20ns,sw4@800/700ns,fc2@400/700ns", [10.0, 3.0]),
+        ("ring2@2000/20ns,sw4@1600/700ns,fc2@800/700ns,sw2@400/1700ns", [9.0, 2.0]),
+    ];
+    for (spec, most) in &cases[..sweep(1, 4)] {
         for (slices, most) in [1, 4].into_iter().zip(*most) {
             let found = excesses(spec, Kind::AllReduce, 96 << 20, 64, slices);
             println!("{spec} {slices}: {found:.2?}");
             assert!(found.iter().all(|excess| (-1.0..most).contains(excess)), "{spec} {slices}: {found:?}");
         }
     }
-}
-
-#[test]
-fn small_chunks_show_latency_between_steps() {
-    small_chunks(&[("ring4@800/700ns,sw8@800/700ns", [13.0, 2.0])]);
-}
-
-#[test]
-#[ignore = "takes a quarter of a minute"]
-fn small_chunks_show_latency_between_steps_of_more_dimensions() {
-    small_chunks(&[
-        ("fc4@800/700ns,ring8@800/700ns", [23.0, 4.0]),
-        ("ring4@2000/20ns,sw4@800/700ns,fc2@400/700ns", [10.0, 3.0]),
-        ("ring2@2000/20ns,sw4@1600/700ns,fc2@800/700ns,sw2@400/1700ns", [9.0, 2.0]),
-    ]);
 }
 
 /// A lowered plan is a schedule like any other.
@@ -178,7 +150,7 @@ fn every_fidelity_times_it() {
     let schedule = proven(&expansion, &plan, &timed, 2);
     let system = System::preset("generic").unwrap();
     for &(_, fidelity) in Fidelity::ALL {
-        let result = simulate(&expansion.fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
+        let result = simulate(&expansion.fabric, &schedule, &system, fidelity).unwrap();
         let excess = 100.0 * (result.time_ps as f64 / timed.time_ps as f64 - 1.0);
         println!("{}: {excess:.1} %", fidelity.name());
         assert!((0.0..10.0).contains(&excess), "{}: {excess}", fidelity.name());
@@ -259,7 +231,7 @@ proptest! {
         for seed in [None, Some(seed)] {
             check_by_execution(&schedule, seed).unwrap();
         }
-        simulate(&expansion.fabric, &schedule, &system(4096), Fidelity::Packet, &mut |_| true).unwrap();
+        simulate(&expansion.fabric, &schedule, &system(4096), Fidelity::Packet).unwrap();
     }
 
     /// What one proof refuses, the other does too.

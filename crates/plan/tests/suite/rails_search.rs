@@ -1,8 +1,7 @@
 //! The search for orders of chunks on random topologies: near the bound of any scheduler, never behind another.
 
-use antiphon_base::parameter::Choice;
+use crate::common::prelude::*;
 use antiphon_base::units::Picos;
-use antiphon_model::collective::Kind;
 use antiphon_model::system::Endpoint;
 use antiphon_model::topology::Topology;
 use antiphon_sim::rails::advise::advise;
@@ -92,23 +91,14 @@ fn shares(count: usize) -> Vec<f64> {
     shares
 }
 
-fn check(count: usize, least_mean: f64) {
+#[test]
+fn near_the_bound() {
+    let (count, least_mean) = sweep((10, 98.5), (200, 99.0));
     let shares = shares(count);
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
     println!("{} of {count} topologies: mean {mean:.2} %, least {least:.2} % of the bound", shares.len());
     assert!(mean >= least_mean && least >= 95.0, "{mean} {least}");
-}
-
-#[test]
-fn near_the_bound_on_a_few_topologies() {
-    check(10, 98.5);
-}
-
-#[test]
-#[ignore = "a minute"]
-fn near_the_bound_on_200_topologies() {
-    check(200, 99.0);
 }
 
 /// It was stuck: 96.6 % with 16 chunks, 71.2 % with 64.
@@ -131,9 +121,10 @@ fn the_same_every_time() {
     assert_eq!(search.run().unwrap(), search.run().unwrap());
 }
 
-fn never_behind(others: usize) {
+#[test]
+fn never_behind_another_scheduler() {
     let lost = Topology::parse("sw2@800/700ns,ring9@200/700ns,sw4@25/20ns").unwrap();
-    for topology in std::iter::once(lost).chain(topologies(SEED + 1).take(others)) {
+    for topology in std::iter::once(lost).chain(topologies(SEED + 1).take(sweep(1, 3))) {
         for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll] {
             for (bytes, chunks) in [(1_000_000, 7), (100_000_000, 16)] {
                 let search = search(&topology, kind, bytes, chunks);
@@ -142,17 +133,6 @@ fn never_behind(others: usize) {
             }
         }
     }
-}
-
-#[test]
-fn never_behind_another_scheduler() {
-    never_behind(1);
-}
-
-#[test]
-#[ignore = "takes half a minute"]
-fn never_behind_another_scheduler_on_more_topologies() {
-    never_behind(3);
 }
 
 /// The loads are about equal, so Themis uses the baseline's order: the AllGather's, not the ReduceScatter's.

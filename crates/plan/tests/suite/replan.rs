@@ -2,18 +2,12 @@
 //! found anew.
 
 use crate::builds;
+use crate::common::prelude::*;
 use crate::common::within_bounds::{FIDELITIES, ends_within_bounds};
-use antiphon_base::error::{Code, Error};
+use antiphon_base::error::Error;
 use antiphon_base::watch::Watch;
-use antiphon_bound::certified;
-use antiphon_model::collective::{Collective, Kind, Matrix};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
+use antiphon_model::collective::Matrix;
 use antiphon_plan::replan::{Replanned, replan};
-use antiphon_run::check_by_execution;
-use proptest::prelude::*;
 
 fn ideal() -> System {
     System::preset("ideal").unwrap()

@@ -1,13 +1,7 @@
 //! Equally short ways through switches: shared, the first, or one that a hash chooses.
 
-use crate::common::timed::simulate;
-use antiphon_base::units::Rate;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::{Fabric, Link, Node, NodeId, Routing, Shape};
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_sim::{Fidelity, SimulationResult};
+use crate::common::prelude::*;
+use antiphon_model::fabric::{NodeId, Routing};
 
 /// Ranks, switches, and links both ways of so many GB/s, with a latency of 100 ns.
 fn joined(ranks: u32, switches: u32, links: impl IntoIterator<Item = (NodeId, NodeId, u64)>) -> Fabric {
@@ -40,7 +34,7 @@ fn planes(rates: &[u64]) -> Fabric {
 
 fn run(fabric: &Fabric, system: &System, kind: Kind, algorithm: &str) -> (Schedule, SimulationResult) {
     let schedule = algorithm::build(fabric, system, Collective::new(kind), 64 << 20, algorithm).unwrap();
-    let result = simulate(fabric, &schedule, system, Fidelity::Packet, &mut |_| true).unwrap();
+    let result = simulate(fabric, &schedule, system, Fidelity::Packet).unwrap();
     (schedule, result)
 }
 

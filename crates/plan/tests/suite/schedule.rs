@@ -1,17 +1,8 @@
 //! What a schedule says beyond adjacent lanes that wait for arrivals: lists of lanes, waits for what was sent, sums that
 //! are held. Proven, executed and timed; and a small change of each that the verifier refuses.
 
-use crate::common::timed::simulate;
-use antiphon_base::error::Code;
-use antiphon_bound::of_schedule;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::{Dependency, Event, Op, Payload, Schedule};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::{Threads, check_by_execution, check_by_threads};
-use antiphon_sim::Fidelity;
+use crate::common::prelude::*;
+use antiphon_model::schedule::{Dependency, Event, Payload};
 
 fn built(spec: &str, kind: Kind, bytes: u64, algorithm: &str) -> (Fabric, Schedule) {
     let fabric = Fabric::parse(spec).unwrap();
@@ -30,7 +21,7 @@ fn holds(fabric: &Fabric, schedule: &Schedule) -> u64 {
     check_by_threads(schedule, Threads::Pausing(5)).unwrap();
     let bound = of_schedule(fabric, &system, schedule, None).unwrap().time_ps;
     let times = [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit].map(|fidelity| {
-        let time_ps = simulate(fabric, schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
+        let time_ps = simulate(fabric, schedule, &system, fidelity).unwrap().time_ps;
         assert!(time_ps >= bound);
         time_ps
     });

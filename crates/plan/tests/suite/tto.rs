@@ -1,16 +1,9 @@
 //! The TTO paper (HPCA 2024) as regression tables: figures of its artifact against ours, system
 //! `tto`, packet and flit fidelity. `cargo test --release --test suite tto:: -- --nocapture` prints every
-//! point; `--ignored` adds the larger ones at flit fidelity, which take minutes.
+//! point, with `ANTIPHON_SWEEPS=1` also the larger ones at flit fidelity, which take minutes.
 
+use crate::common::prelude::*;
 use crate::common::published::{Row, table};
-use crate::common::timed::simulate;
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_sim::{Fidelity, SimulationResult};
 
 /// Rows of a figure of the paper.
 fn published(name: &str) -> Vec<Row> {
@@ -26,7 +19,7 @@ fn build(fabric: &Fabric, bytes: u64, spec: &str) -> Schedule {
 }
 
 fn run(fabric: &Fabric, schedule: &Schedule) -> SimulationResult {
-    simulate(fabric, schedule, &tto(), Fidelity::Packet, &mut |_| true).unwrap()
+    simulate(fabric, schedule, &tto(), Fidelity::Packet).unwrap()
 }
 
 fn square(side: u64) -> Fabric {
@@ -67,7 +60,7 @@ fn points(fidelity: Fidelity, flit_hops: std::ops::Range<u64>) -> Vec<Point> {
                 (number(row, "nodes").isqrt(), number(row, "data_bytes"), number(row, "cycles"));
             let fabric = square(side);
             let schedule = build(&fabric, bytes, spec);
-            let result = simulate(&fabric, &schedule, &tto(), fidelity, &mut |_| true).unwrap();
+            let result = simulate(&fabric, &schedule, &tto(), fidelity).unwrap();
             assert_eq!(result.flit_hops, number(row, "flit_hops"), "flit hops of {spec} on {side}x{side}, {bytes} B");
             let error_percent = 100.0 * (result.time_ps as f64 / 1000.0 / cycles as f64 - 1.0);
             println!("{side}x{side} {spec:30} {bytes:>10} B  artifact {cycles:>9} ns  {error_percent:>+7.2} %");
@@ -140,7 +133,7 @@ fn figures_8_and_9() {
     );
 }
 
-/// Flit hops of the points of every test run, and of those with `--ignored`.
+/// Flit hops of the points of every test run, and of longer sweeps.
 const FEW: u64 = 1_000_000;
 const MANY: u64 = 70_000_000;
 
@@ -148,14 +141,9 @@ const IN_FLITS: [(&str, &str); 4] =
     [("TTO", "tto"), ("Ring", "ring"), ("RingBiEven", "ring-bi"), ("MultiTree", "multitree")];
 
 #[test]
-fn small_points_of_figures_8_and_9_in_flits() {
-    check_errors(Fidelity::Flit, 0..FEW, "### Of every test run", &IN_FLITS);
-}
-
-#[test]
-#[ignore = "minutes"]
 fn figures_8_and_9_in_flits() {
-    check_errors(Fidelity::Flit, 0..MANY, "## The same in flits", &IN_FLITS);
+    let (most, heading) = sweep((FEW, "### Of every test run"), (MANY, "## The same in flits"));
+    check_errors(Fidelity::Flit, 0..most, heading, &IN_FLITS);
 }
 
 #[test]

@@ -111,8 +111,7 @@ fn run(
                         let key = carrier.begin(plan.clone(), (9, sequence), element, Reduction::Sum, &parts).unwrap();
                         let mut told = vec![];
                         loop {
-                            let mut driven =
-                                carrier.drive(&mut lend(key, &mut memory), Some(Duration::from_secs(20)));
+                            let mut driven = carrier.drive(&mut lend(key, &mut memory), Some(Duration::from_secs(20)));
                             let finals = driven.final_parts.iter().flat_map(|(_, found)| found);
                             told.extend(finals.map(|&part| {
                                 let (start, end) = parts[part as usize][0];

@@ -35,9 +35,14 @@ class End:
     is_tied: bool = False
 
     @property
+    def port(self) -> tuple[str, str]:
+        """The names of its host and its interface; "" within a host."""
+        return self.host, self.interface.name if self.interface else ""
+
+    @property
     def key(self) -> str:
         """Where it listens, as its host knows it."""
-        return f"{self.interface.name if self.interface else ''} {self.address}"
+        return f"{self.port[1]} {self.address}"
 
     @property
     def label(self) -> str:
@@ -72,6 +77,11 @@ class Cable:
         """
         more = ", shared memory" if self.kind == "memory" else ""
         return f"{self.low.label} - {self.high.label}{more}"
+
+    @property
+    def ends(self) -> tuple[End, End]:
+        """Both."""
+        return self.low, self.high
 
     @property
     def ranks(self) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from antiphon.torch.discovery.probing import probe
 from antiphon.torch.discovery.records import Host, Interface, Record
 from antiphon.torch.discovery.saving import LOG
 from antiphon.torch.discovery.settings import Settings
-from antiphon.torch.discovery.subnets import Pair, common_link, pairs
+from antiphon.torch.discovery.subnets import Pair, common, pairs
 from antiphon.torch.discovery.wiring import numbered, reached
 
 MOST_TRIES = 4096
@@ -71,8 +71,7 @@ def examine_as(record: Record, meeting: Meeting, settings: Settings, make: Joine
 
 def _strays(tried: Tried, meeting: Meeting, settings: Settings) -> list[Cable]:
     """Cables between ports that no cable joined, whatever their addresses; they are joined, too."""
-    ends = [end for cable in tried.joined for end in (cable.low, cable.high)]
-    taken = {(end.host, end.interface.name) for end in ends if end.interface} | tried.apart
+    taken = {end.port for cable in tried.joined for end in cable.ends} | tried.apart
     free = [[port for port in host.interfaces if (host.name, port.name) not in taken] for host in tried.hosts]
     tries = [
         Pair((low.number, high.number), ports, addresses, is_try=True)
@@ -94,9 +93,9 @@ def _strays(tried: Tried, meeting: Meeting, settings: Settings) -> list[Cable]:
 
 def _addresses(first: Interface, second: Interface) -> Iterator[tuple[str, str]]:
     """One of each that a connection which keeps to both ports may use: of links, or else any two alike."""
-    common = common_link(first, second)
-    if common is not None:
-        yield common
+    alike = common(first, second, is_local=True)
+    if alike is not None:
+        yield alike
         return
     for own, other in product(first.addresses, second.addresses):
         low, high = ip_interface(own).ip, ip_interface(other).ip

@@ -19,6 +19,8 @@ LOSES = 0.01
 CLAIMS = 0.5
 CLAIMED_MBIT = 10_000
 """Up to this rate one connection fills a cable, so less than half of what its interfaces claim is odd."""
+LOCAL = ("169.254.", "fe80:")
+"""Addresses that say nothing of the wiring begin with this."""
 SMALL_BYTES = 1500
 SMALL = "MTU 1500: larger packets cost less, if both ports can (ip link set dev PORT mtu 9000)"
 
@@ -33,14 +35,14 @@ class Odd(NamedTuple):
 def odd(examined: Examined) -> list[Odd]:
     """All that is odd, cable by cable."""
     found = [*_missing(examined), *_misplaced(examined.findings)]
-    network = [each for each in examined.findings if each.kind == "network" and not each.trouble]
-    shared = [each for each in network if each.is_management]
+    network = [each for each in examined.findings if each.is_cable]
+    shared = [each.cable for each in network if each.is_management]
     own = [each for each in network if not each.is_management]
-    found += [Odd(each.name, "management network: data go over it, since no cable joins a host") for each in shared]
-    small = [Odd(each.name, SMALL) for each in own if set(each.mtus_bytes) == {SMALL_BYTES}]
+    found += [Odd(cable.name, "management network: data go over it, since no cable joins a host") for cable in shared]
+    small = [Odd(each.cable.name, SMALL) for each in own if set(_mtus_bytes(each)) == {SMALL_BYTES}]
     found += [Odd("all cables", SMALL)] if len(own) == len(small) > 1 else small
     for each in own:
-        found += [Odd(each.name, what) for what in (*_sizes(each), *_losses(each), *_rates(each, own))]
+        found += [Odd(each.cable.name, what) for what in (*_sizes(each), *_losses(each), *_rates(each, own))]
     for part in examined.parts[1:]:
         first = ", ".join(examined.parts[0])
         found.append(Odd(", ".join(part), f"no route: no cable leads to {first}; no job runs on all of them"))
@@ -64,30 +66,30 @@ def _misplaced(findings: Sequence[Finding]) -> Iterator[Odd]:
     strays = [each for each in findings if each.is_stray]
     for each in strays:
         first, second = _ends(each)
-        yield Odd(each.name, f"in another port than its addresses say: {first} is cabled to {second}; swap cables back")
-    placed = {end for each in strays for end in zip(each.hosts, each.interfaces, strict=True)}
+        what = f"in another port than its addresses say: {first} is cabled to {second}; swap cables back"
+        yield Odd(each.cable.name, what)
+    placed = {end.port for each in strays for end in each.cable.ends}
     for each in findings:
-        if each.trouble and not placed.intersection(zip(each.hosts, each.interfaces, strict=True)):
+        if each.trouble and not any(end.port in placed for end in each.cable.ends):
             what = f"no answer ({each.trouble}), though both ports have a carrier: look where the cable leads"
-            yield Odd(each.name, what)
-    twins = [each for each in findings if each.kind == "network" and not each.trouble and not each.is_stray]
+            yield Odd(each.cable.name, what)
+    twins = [each.cable for each in findings if each.is_cable and not each.is_stray]
     for one, other in combinations(twins, 2):
-        if one.hosts == other.hosts:
-            turns = [
-                natural(first) < natural(second) for first, second in zip(one.interfaces, other.interfaces, strict=True)
-            ]
+        pairs = list(zip(one.ends, other.ends, strict=True))
+        if all(first.host == second.host for first, second in pairs):
+            turns = {natural(first.port[1]) < natural(second.port[1]) for first, second in pairs}
             # Addresses that pair them say that it is meant.
-            if turns[0] != turns[1] and _is_local(one) and _is_local(other):
+            if len(turns) == 2 and all(end.address.startswith(LOCAL) for end in (*one.ends, *other.ends)):
                 yield Odd(one.name, f"crossed with its twin {other.name}: each is in the other's port")
 
 
 def _sizes(each: Finding) -> Iterator[str]:
-    first, second = each.mtus_bytes
+    first, second = _mtus_bytes(each)
     if first != second:
         at, other = _ends(each)
         yield f"MTU {first} at {at}, {second} at {other}: set them alike"
     for way in (0, 1):
-        if each.lost[way] < 1 and not each.is_whole[way]:
+        if each.lost[way] < 1 and not each.arrived.whole[way]:
             size = min(first, second)
             yield f"no packet of {size} bytes comes from {_ends(each)[way]}: something between has a lower MTU"
 
@@ -109,24 +111,28 @@ def _rates(each: Finding, network: Sequence[Finding]) -> Iterator[str]:
         start, end = _ends(each)[way], _ends(each)[1 - way]
         yield f"one direction slow: {_rate(least)} from {start} to {end}, {_rate(best)} back"
     # Cables of one kind are alike; of two kinds, those that claim the same.
-    claimed = min(each.speeds_mbit)
-    like = [max(other.rates) for other in network if other is not each and min(other.speeds_mbit) == claimed]
+    claims = _speeds_mbit(each)
+    claimed = min(claims)
+    like = [max(other.rates) for other in network if other is not each and min(_speeds_mbit(other)) == claimed]
     if like and best < SLOW * median(like):
         yield f"slow both ways: {_rate(best)}, the other cables {_rate(median(like))} ({best / median(like):.0%})"
     elif 0 < claimed <= CLAIMED_MBIT and best * 8e-6 < CLAIMS * claimed:
         yield f"slow both ways: {_rate(best)} of {format_bit_rate(claimed * 1e6)} that its interfaces claim"
-    if each.speeds_mbit[0] != each.speeds_mbit[1] and claimed:
-        first, second = (format_bit_rate(speed * 1e6) for speed in each.speeds_mbit)
+    if len(set(claims)) == 2 and claimed:
+        first, second = (format_bit_rate(speed * 1e6) for speed in claims)
         yield f"its interfaces claim different rates: {first} and {second}"
 
 
-def _ends(each: Finding) -> tuple[str, str]:
-    first, second = (f"{host} {port}" for host, port in zip(each.hosts, each.interfaces, strict=True))
-    return first, second
+def _ends(each: Finding) -> list[str]:
+    return [" ".join(end.port) for end in each.cable.ends]
 
 
-def _is_local(each: Finding) -> bool:
-    return all(address.startswith(("169.254.", "fe80:")) for address in each.addresses)
+def _mtus_bytes(each: Finding) -> list[int]:
+    return [end.interface.mtu_bytes for end in each.cable.ends if end.interface]
+
+
+def _speeds_mbit(each: Finding) -> list[int]:
+    return [end.interface.speed_mbit for end in each.cable.ends if end.interface]
 
 
 def _rate(bytes_per_s: float) -> str:

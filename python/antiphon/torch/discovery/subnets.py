@@ -46,18 +46,22 @@ def subnets(interface: Interface) -> list[Subnet]:
     return [found for found in map(of, interface.addresses) if found is not None]
 
 
-def common(first: Interface, second: Interface) -> tuple[str, str] | None:
+def common(first: Interface, second: Interface, *, is_local: bool) -> tuple[str, str] | None:
     """An address of each in the same subnet, IPv4 before IPv6; None if they have none.
 
-    >>> common(Interface("eth0", ("10.0.0.1/24",)), Interface("eth1", ("fe80::2/64", "10.0.0.2/24")))
+    Addresses of links hold on any link; of them, IPv6 first, whose zone says which interface is meant.
+
+    >>> second = Interface("eth1", ("fe80::2/64", "10.0.0.2/24"))
+    >>> common(Interface("eth0", ("10.0.0.1/24",)), second, is_local=False)
     ('10.0.0.1', '10.0.0.2')
     """
-    return _matching(first, second, is_local=False)
-
-
-def common_link(first: Interface, second: Interface) -> tuple[str, str] | None:
-    """An address of each that holds on any link: IPv6 first, whose zone says which interface is meant."""
-    return _matching(first, second, is_local=True)
+    for version in (6, 4) if is_local else (4, 6):
+        for own in _addresses(first, version, is_local):
+            for other in _addresses(second, version, is_local):
+                # Equal addresses are of bridges within each host.
+                if own.network == other.network and own.ip != other.ip:
+                    return str(own.ip), str(other.ip)
+    return None
 
 
 def pairs(hosts: Sequence[Host]) -> list[Pair]:
@@ -81,20 +85,10 @@ def _all(hosts: Sequence[Host], is_local: bool) -> list[Pair]:
         for high in hosts[low.number + 1 :]:
             for first in low.interfaces:
                 for second in high.interfaces:
-                    addresses = _matching(first, second, is_local=is_local)
+                    addresses = common(first, second, is_local=is_local)
                     if addresses is not None:
                         found.append(Pair((low.number, high.number), (first, second), addresses, is_local))
     return found
-
-
-def _matching(first: Interface, second: Interface, *, is_local: bool) -> tuple[str, str] | None:
-    for version in (6, 4) if is_local else (4, 6):
-        for own in _addresses(first, version, is_local):
-            for other in _addresses(second, version, is_local):
-                # Equal addresses are of bridges within each host.
-                if own.network == other.network and own.ip != other.ip:
-                    return str(own.ip), str(other.ip)
-    return None
 
 
 def _addresses(interface: Interface, version: int, is_local: bool) -> list[IPv4Interface | IPv6Interface]:

@@ -51,8 +51,8 @@ def numbered(cables: Sequence[Cable]) -> Links:
 def rounded(number: float) -> float:
     """A number with few digits.
 
-    >>> rounded(24.98765)
-    25.0
+    >>> rounded(24.98765), rounded(float("inf"))
+    (25.0, 0.0)
     """
     return float(f"{number:.{DIGITS}g}") if isfinite(number) else 0.0
 

@@ -2,21 +2,13 @@
 
 use super::machine::{Turn, run};
 use super::msccl::transfers;
-use crate::timed::simulate;
-use antiphon_base::error::{Code, Error};
+use crate::prelude::*;
+use antiphon_base::error::Error;
 use antiphon_base::watch::Watch;
 use antiphon_formats::msccl::{
     self, Algo, Buffer, CONSUMERS, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, consumer,
 };
 use antiphon_formats::{FileFormat, of_text};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::{Op, Schedule};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
-use antiphon_sim::Fidelity;
 
 /// A file: attributes of the algorithm, then GPUs as their scratch and thread blocks `send recv: steps`, a step being
 /// `type src dst cnt`, then perhaps `<tb.step` for what it waits for, and `!` if it is waited for.
@@ -194,7 +186,7 @@ fn everybody_adds_what_everybody_sends() {
         // All messages go at once.
         let (fabric, system) = (Fabric::parse(&format!("fc:{ranks}")).unwrap(), System::preset("ideal").unwrap());
         for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
-            let time = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
+            let time = simulate(&fabric, &schedule, &system, fidelity).unwrap().time_ps;
             let message = system.link_rate.time_for(4096);
             assert!((message..2 * message).contains(&time), "{ranks}: {time} {message}");
         }

@@ -1,13 +1,9 @@
 //! Results of TE-CCL and TACOS, small ones by hand.
 
-use antiphon_base::error::{Code, Error};
+use crate::prelude::*;
+use antiphon_base::error::Error;
 use antiphon_base::watch::Watch;
 use antiphon_formats::{Foreign, by_name, of_text};
-use antiphon_model::collective::Kind;
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
 use serde_json::json;
 
 const BYTES: u64 = 1 << 16;

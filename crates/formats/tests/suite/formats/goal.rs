@@ -2,15 +2,11 @@
 
 use super::machine::Random;
 use super::msccl::SCHEDULES;
-use antiphon_base::error::Code;
+use crate::prelude::*;
 use antiphon_base::watch::Watch;
 use antiphon_formats::{FileFormat, goal::Goal, of_text};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::{Event, Schedule};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use antiphon_model::schedule::Event;
+use std::collections::{HashMap, HashSet};
 
 #[derive(Debug, Clone)]
 struct Operation {
@@ -134,17 +130,7 @@ fn follows(schedule: &Schedule, order: &[(usize, bool, usize, u64)]) {
 
 #[test]
 fn files_match_end_and_keep_the_order() {
-    keep_the_order(4);
-}
-
-#[test]
-#[ignore = "takes ten seconds"]
-fn every_file_matches_ends_and_keeps_the_order() {
-    keep_the_order(1);
-}
-
-/// Runs the file of each `every`-th schedule.
-fn keep_the_order(every: usize) {
+    let every = sweep(4, 1);
     let mut written = 0;
     for (at, (fabric, schedule)) in SCHEDULES.iter().enumerate().step_by(every) {
         if schedule.messages() > 3000 {

@@ -1,16 +1,9 @@
 //! MSCCL XML.
 
 use super::machine::{Random, Turn, run};
-use antiphon_base::error::Code;
+use crate::prelude::*;
 use antiphon_base::watch::Watch;
 use antiphon_formats::msccl::{self, Algo, Buffer, CONSUMERS, MscclBlock, StepAction};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::{Op, Schedule};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Bytes that halves, thirds, fifths, ... of ranks divide.
@@ -108,17 +101,7 @@ pub fn near<K: PartialEq>(a: &[(K, u64)], b: &[(K, u64)]) -> bool {
 /// same bytes go the same ways, in trees of the same heights.
 #[test]
 fn what_is_written_reads_back_as_the_same_schedule() {
-    read_back(4);
-}
-
-#[test]
-#[ignore = "takes ten seconds"]
-fn every_one_that_is_written_reads_back_as_the_same_schedule() {
-    read_back(1);
-}
-
-/// Writes and reads each `every`-th schedule.
-fn read_back(every: usize) {
+    let every = sweep(4, 1);
     let (mut written, mut whole, mut loads) = (0, 0, 0);
     let (mut refused, mut past) = (BTreeMap::new(), BTreeMap::new());
     for (fabric, schedule) in SCHEDULES.iter().step_by(every) {
@@ -260,17 +243,7 @@ fn runs_right(algo: &Algo, root: usize, depth: usize) -> Result<(), String> {
 /// Changed programs are refused where their execution is wrong, and only there.
 #[test]
 fn mutants_are_refused_where_they_run_wrong() {
-    refuse_mutants(40);
-}
-
-#[test]
-#[ignore = "takes ten seconds"]
-fn more_mutants_are_refused_where_they_run_wrong() {
-    refuse_mutants(600);
-}
-
-/// So many mutants of each program.
-fn refuse_mutants(each: usize) {
+    let each = sweep(40, 600);
     let system = System::preset("generic").unwrap();
     let mut random = Random(1);
     let (mut mutants, mut refused, mut harmless) = (0, 0, vec![]);

@@ -5,19 +5,12 @@ mod shipped;
 use super::machine::{Random, Turn};
 use super::msccl::{BYTES, SCHEDULES, moved, near, transfers};
 use super::plan_machine::run;
-use antiphon_base::error::{Code, Error};
+use crate::prelude::*;
+use antiphon_base::error::Error;
 use antiphon_base::watch::Watch;
 use antiphon_formats::mscclpp::{Mscclpp, MscclppPlan, lower, read};
 use antiphon_formats::{FileFormat, Foreign, of_text};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::{Op, Schedule};
-use antiphon_model::system::System;
-use antiphon_plan::algorithm;
-use antiphon_proof::verify;
-use antiphon_run::check_by_execution;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// A thread block by hand: channels and remote buffers of its GPU that it uses, and operations.
 type Block<'a> = (&'a [u32], &'a [u32], &'a str);
@@ -414,17 +407,7 @@ fn what_is_wrong_is_named() {
 /// What is exported is proven as it stands and moves the same bytes the same ways.
 #[test]
 fn what_is_written_reads_back_as_the_same_schedule() {
-    read_back(4);
-}
-
-#[test]
-#[ignore = "takes ten seconds"]
-fn every_one_that_is_written_reads_back_as_the_same_schedule() {
-    read_back(1);
-}
-
-/// Writes and reads each `every`-th schedule.
-fn read_back(every: usize) {
+    let every = sweep(4, 1);
     let (mut written, mut refused) = (0, BTreeMap::new());
     for (fabric, schedule) in SCHEDULES.iter().step_by(every) {
         let name = format!("{} {} on {}", schedule.algorithm, schedule.collective.kind.name(), fabric.name);
@@ -504,17 +487,7 @@ fn mutant(plan: &MscclppPlan, random: &mut Random) -> Option<MscclppPlan> {
 /// Changed plans are refused where their execution is wrong, and only there.
 #[test]
 fn mutants_are_refused_where_they_run_wrong() {
-    refuse_mutants(30);
-}
-
-#[test]
-#[ignore = "takes ten seconds"]
-fn more_mutants_are_refused_where_they_run_wrong() {
-    refuse_mutants(120);
-}
-
-/// So many mutants of each plan.
-fn refuse_mutants(each: usize) {
+    let each = sweep(30, 120);
     let system = System::preset("generic").unwrap();
     let mut random = Random(3);
     let (mut mutants, mut refused, mut harmless) = (0, 0, vec![]);

@@ -1,12 +1,9 @@
 //! All that is done with files can be ended before it is done, and takes about as long as they are.
 
-use antiphon_base::error::{Code, Result};
+use crate::prelude::*;
+use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
 use antiphon_formats::{by_name, of_text};
-use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::fabric::Fabric;
-use antiphon_model::schedule::Schedule;
-use antiphon_model::system::System;
 use antiphon_plan::algorithm::build;
 use std::cell::Cell;
 

@@ -5,15 +5,9 @@ use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 use antiphon_proof::prove;
-use antiphon_sim::{Fidelity, Progress, SimulationResult};
+use antiphon_sim::{Fidelity, SimulationResult};
 
 /// Proves a schedule, then times it.
-pub fn simulate(
-    fabric: &Fabric,
-    schedule: &Schedule,
-    system: &System,
-    fidelity: Fidelity,
-    progress: &mut Progress,
-) -> Result<SimulationResult> {
-    antiphon_sim::simulate(fabric, &prove(fabric, schedule.clone())?, system, fidelity, progress)
+pub fn simulate(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> Result<SimulationResult> {
+    antiphon_sim::simulate(fabric, &prove(fabric, schedule.clone())?, system, fidelity, &mut |_| true)
 }

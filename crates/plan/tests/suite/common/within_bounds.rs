@@ -24,7 +24,7 @@ pub fn ends_within_bounds(
         let bound = of_schedule(fabric, system, schedule, Some(fidelity)).unwrap();
         assert!(any.time_ps <= bound.time_ps, "{any:?} {bound:?}");
         let least = certified.map_or(0, |certified| certified.least_ps).max(bound.time_ps);
-        match simulate(fabric, schedule, system, fidelity, &mut |_| true) {
+        match simulate(fabric, schedule, system, fidelity) {
             Ok(result) => assert!(result.time_ps >= least, "{fidelity:?} {} {bound:?}: {}", result.time_ps, name()),
             // The one documented limit of routes over switches.
             Err(error) => assert!(
