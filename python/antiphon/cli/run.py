@@ -67,6 +67,8 @@ def run(
         busy: With --chain: ranks multiply matrices meanwhile, instead of sleeping.
     """
     if chain is not None:
+        if transport == "cuda":
+            raise click.UsageError("--chain: on a GPU it runs by antiphon testbed --device cuda")
         refuse_beside_chain(
             schedule=schedule,
             bytes=size,

@@ -74,7 +74,7 @@ def emulate(
             batch=batch,
             compute=compute,
             busy=busy,
-            transport="testbed",
+            transport="cuda" if given["device"] == "cuda" else "testbed",
             iterations=given["repeat"],
             timeout_s=given["timeout_s"],
             link_rate=given["link_rate"],

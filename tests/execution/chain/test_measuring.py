@@ -132,7 +132,8 @@ def test_a_calibration_predicts_threads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"transport": "smoke"}, "transport 'smoke': one of mpi, threads, testbed"),
+        ({"transport": "smoke"}, "transport 'smoke': one of threads, mpi, testbed, cuda"),
+        ({"transport": "cuda", "busy": True}, "busy: on a GPU"),
         ({"iterations": 0}, "iterations 0: 1 to 10,000"),
         ({"model": antiphon.Workload("dlrm")}, "exchanges more than gradients"),
         ({"algorithm": "tto"}, "leaves out ranks"),

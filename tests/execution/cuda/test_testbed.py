@@ -48,6 +48,18 @@ def test_emulate(stand_in: Machine) -> None:
     assert driver.memory == {}
 
 
+def test_chained_iterations(stand_in: Machine) -> None:
+    driver = stand_in()
+    header = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes"
+    rows = [f"l{at},1e6,NONE,0,1e6,NONE,0,1e6,ALLREDUCE,{4000 + 4 * at}" for at in range(3)]
+    model = antiphon.Workload.from_csv("layers", "\n".join([header, *rows]))
+    found = antiphon.measure_chain("ring:4", model, transport="cuda", link_rate="10MB/s", iterations=1)
+    assert found.correct
+    assert found.runs["variant"].tolist() == ["B", "C1", "C2", "CC", "R"]
+    assert (found.runs["iteration_us"] >= found.compute_us).all()
+    assert driver.memory == {}
+
+
 def test_layers_follow_their_chunks(stand_in: Machine) -> None:
     driver = stand_in()
     gpu = Gpu()

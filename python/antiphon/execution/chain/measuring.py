@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -11,8 +12,8 @@ from antiphon._core import Execution, Fabric, Schedule, System, TrainingPlan, Wo
 from antiphon.arguments import expect, shown
 from antiphon.calibration.result import Calibration
 from antiphon.errors import AntiphonError, NotApplicable
-from antiphon.execution.chain.rank import ChainedRank, in_threads, timed
-from antiphon.execution.measuring import LARGEST_TOTAL, MOST_RANKS, TRANSPORTS
+from antiphon.execution.chain.rank import ELEMENT, ChainedRank, in_threads, timed
+from antiphon.execution.measuring import LARGEST_TOTAL, MOST_RANKS
 from antiphon.execution.prediction import MemoryRates
 from antiphon.execution.result import ChainMeasurement
 from antiphon.given import as_fabric
@@ -29,7 +30,9 @@ VARIANTS = (
 )
 """The systems that the C-Cube paper compares (section V): names, algorithms, and whether the forward pass is
 chained."""
-EMULATED = "testbed"
+EMULATED = ("testbed", "cuda")
+"""Transports whose links have a rate: an emulated fabric, and a fabric inside a GPU."""
+CARRIERS = ("threads", "mpi", *EMULATED)
 WARM_UP_RUNS = 1
 
 
@@ -50,7 +53,7 @@ def measure_chain(
     batch: int = 32,
     compute: str | None = None,
     busy: bool = False,
-    link_rate: str = "200mbit",
+    link_rate: str | None = None,
     iterations: int = 5,
     timeout_s: float = 8.0,
     calibration: Calibration | str | os.PathLike[str] | None = None,
@@ -74,12 +77,14 @@ def measure_chain(
         algorithm: of the all-reduce; default: the paper's five variants, those that apply: tree with a barrier between
             reduction and broadcast (B), without it (C1), both chained (C2, CC), and a ring (R). With one: it, and it
             chained.
-        transport: ``threads``, ``mpi``, or ``testbed``: an emulated fabric, as of ``emulate``.
+        transport: ``threads``, ``mpi``, ``testbed``: an emulated fabric, or ``cuda``: one inside a GPU, as of
+            ``emulate``. There layers compute on SMs that are left; that sums are right is checked, weights are not
+            kept.
         batch: samples on each rank, of which computation times are.
         compute: how long layers compute, ``roofline``, ``systolic`` or ``measured``; default: the table's times, else a
             V100's. No accelerator is needed: a rank sleeps meanwhile.
         busy: ranks multiply matrices for as long, instead of sleeping; more ranks than cores then take longer.
-        link_rate: of every emulated link, each way.
+        link_rate: of every emulated link, each way, as of ``emulate``.
         iterations: timed ones of each variant, after one that is not; what counts is the median.
         timeout_s: a rank to which nothing happens for so long ends the run.
         calibration: of this machine: predict for threads and MPI, which have no rate of links.
@@ -89,9 +94,10 @@ def measure_chain(
         AntiphonError: as ``measure`` and ``emulate``; ``bad-size`` for a model without weights.
     """
     whole = as_fabric(fabric)
-    known = (*TRANSPORTS, EMULATED)
-    if transport not in known:
-        raise AntiphonError(f"transport '{transport:.40}': one of {', '.join(known)}", "unknown-name")
+    if transport not in CARRIERS:
+        raise AntiphonError(f"transport '{transport:.40}': one of {', '.join(CARRIERS)}", "unknown-name")
+    if busy and transport == "cuda":
+        raise AntiphonError("busy: on a GPU layers are timed by the clocks of SMs; leave it out", "not-applicable")
     expect("iterations", iterations, int)
     if not 1 <= iterations <= 10_000:
         raise AntiphonError(f"iterations {shown(iterations)}: 1 to 10,000", "bad-size")
@@ -113,16 +119,19 @@ def measure_chain(
         raise AntiphonError(message, "too-large")
     variants = _variants(whole, algorithm, size)
     rates = None if calibration is None else MemoryRates.of(calibration)
-    if transport == EMULATED:
-        measured, system = _emulated(whole, variants, layers, busy, link_rate, iterations, timeout_s, progress)
+    system = System("ideal")
+    if transport in EMULATED:
+        how = (link_rate, iterations, timeout_s, progress)
+        run = _on_gpu if transport == "cuda" else partial(_in_namespaces, busy=busy)
+        measured, system = run(whole, variants, layers, *how)
     elif transport == "mpi":
-        measured, system = _by_mpi(variants, layers, busy, iterations, timeout_s, progress), System("ideal")
+        measured = _by_mpi(variants, layers, busy, iterations, timeout_s, progress)
     else:
-        measured, system = _in_threads(variants, layers, busy, iterations, progress), System("ideal")
+        measured = _in_threads(variants, layers, busy, iterations, progress)
     rows = []
     for variant, (times, is_right) in zip(variants, measured, strict=True):
         predicted_ns = None
-        if transport == EMULATED or rates is not None:
+        if transport in EMULATED or rates is not None:
             exchange_ns = None if rates is None else rates.predicted_ns(variant.schedule, transport)
             predicted_ns = _predicted_ns(whole, variant, plans[variant.chained], system, exchange_ns)
         row = {"variant": variant.name, "algorithm": variant.schedule.algorithm, "iteration_us": median(times) / 1e3}
@@ -225,20 +234,53 @@ def _by_mpi(
     ]
 
 
-def _emulated(
+def _in_namespaces(
     fabric: Fabric,
     variants: Sequence[Variant],
     layers: Sequence[dict[str, Any]],
-    busy: bool,
-    link_rate: str,
+    link_rate: str | None,
     iterations: int,
     timeout_s: float,
     progress: Callable[[float], object] | None,
+    *,
+    busy: bool,
 ) -> tuple[list[tuple[list[float], bool]], System]:
-    from antiphon.execution.testbed.emulation import bits_per_s, run_emulated, testbed
+    from antiphon.execution.testbed.emulation import rate_of, run_emulated, testbed
 
-    rate = bits_per_s(link_rate)
+    rate = rate_of("namespaces", link_rate)
     chain = {"layers": list(layers), "busy": busy, "chained": [each.chained for each in variants]}
     schedules = [each.schedule for each in variants]
     runs = run_emulated(fabric, schedules, rate, iterations, timeout_s, progress, chain)[1]
     return [(times, wrong == 0) for times, wrong in runs], testbed(rate)
+
+
+def _on_gpu(
+    fabric: Fabric,
+    variants: Sequence[Variant],
+    layers: Sequence[dict[str, Any]],
+    link_rate: str | None,
+    iterations: int,
+    timeout_s: float,
+    progress: Callable[[float], object] | None,
+) -> tuple[list[tuple[list[float], bool]], System]:
+    from antiphon.execution.cuda.device import Gpu
+    from antiphon.execution.cuda.program import Layer
+    from antiphon.execution.cuda.testbed import GpuFabric
+    from antiphon.execution.testbed.emulation import rate_of
+
+    backward_ns = sum(each["backward_ns"] for each in layers)
+    forward = [Layer(each["gradient_bytes"], each["forward_ns"]) for each in layers]
+    gpu, found = Gpu(), []
+    try:
+        there = GpuFabric(gpu, fabric, rate_of("cuda", link_rate) / 8e9, timeout_s)
+        for number, variant in enumerate(variants):
+            if progress is not None:
+                progress(number / len(variants))
+            loaded = there.loaded(variant.schedule, ELEMENT, forward, is_chained=variant.chained)
+            runs = [loaded.run() for _ in range(WARM_UP_RUNS + iterations)]
+            loaded.close()
+            times = [backward_ns + run.time_ns for run in runs[WARM_UP_RUNS:]]
+            found.append((times, not any(run.wrong for run in runs)))
+        return found, there.system
+    finally:
+        gpu.close()

@@ -84,7 +84,7 @@ def emulate(
         raise AntiphonError(f"device '{device:.40}': one of {', '.join(RATES)}", "unknown-name")
     if device == "namespaces":
         network.cables(whole)  # before any work
-    rate = bits_per_s(RATES[device] if link_rate is None else link_rate, device)
+    rate = rate_of(device, link_rate)
     expect("repeat", repeat, int)
     expect("timeout_s", timeout_s, int, float)
     for name, number, most in (("repeat", repeat, 1000), ("timeout_s", timeout_s, 86_400)):
@@ -159,6 +159,11 @@ def compared(fabric: Fabric, collective: str) -> list[str]:
                 found.append(name)
                 break
     return found
+
+
+def rate_of(device: str, given: str | None) -> int:
+    """The rate of a device's links in bits a second, by default that of ``RATES``."""
+    return bits_per_s(RATES[device] if given is None else given, device)
 
 
 def bits_per_s(text: str, device: str = "namespaces") -> int:
