@@ -69,7 +69,7 @@ PARAMETERS = {
     "u32": ("SupportsIndex", "int"),
     "u64": ("SupportsIndex", "int"),
     "Option<u32>": ("SupportsIndex | float", "float"),
-} | dict.fromkeys(["Rate", "Picos", "Option<Rate>", "Option<Picos>", "Option<u64>"], ("float", "float"))
+} | dict.fromkeys(["Rate", "Picos", "Millionths", "Option<Rate>", "Option<Picos>", "Option<u64>"], ("float", "float"))
 
 DOCS = r"(?P<docs>(?:^ *///[^\n]*\n)*)"
 ATTRIBUTES = r"(?P<attributes>(?:^ *#\[[^\n]*\n(?:^(?! *(?:#\[|pub |fn ))[^\n]*\n)*)*)"

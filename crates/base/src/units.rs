@@ -9,6 +9,8 @@ use std::marker::PhantomData;
 
 /// Time in integer picoseconds.
 pub type Picos = u64;
+/// Millionths of a whole.
+pub type Millionths = u32;
 /// A number of bytes.
 pub type Bytes = u64;
 

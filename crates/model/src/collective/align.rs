@@ -110,7 +110,7 @@ mod tests {
             for i in 0..parts {
                 let (start, length) = align.shard(bytes, parts, i);
                 prop_assert_eq!(start, next);
-                prop_assert!(start % align.bytes() == 0);
+                prop_assert!(start.is_multiple_of(align.bytes()));
                 prop_assert!(length.abs_diff(bytes / parts as u64) <= align.bytes());
                 next = start + length;
             }
@@ -122,7 +122,7 @@ mod tests {
             let align = Align::new(1 << power).unwrap();
             let payload = align.payload(bytes, chunks);
             prop_assert!(payload * chunks >= bytes && payload <= bytes + 3);
-            prop_assert!(payload % align.bytes() == 0 || payload >= bytes);
+            prop_assert!(payload.is_multiple_of(align.bytes()) || payload >= bytes);
             prop_assert!(payload < bytes.div_ceil(chunks) + align.bytes());
         }
     }

@@ -25,7 +25,7 @@ pub use router::{Allocator, Ejection, RouterModel, Switching};
 use crate::fabric::{Link, Routing};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::parameter::{Choice, Domain, Field, Value, parameters};
-use antiphon_base::units::{Bytes, Picos, Rate, clip, clip_error};
+use antiphon_base::units::{Bytes, Millionths, Picos, Rate, clip, clip_error};
 
 parameters! {
     /// The parameters of a platform. Times in picoseconds, rates in bytes per second.
@@ -72,7 +72,7 @@ parameters! {
         pub endpoint: Endpoint = Endpoint::System,
         /// Share of a rank's processors that each stream takes which a schedule sends through it, while exchanges are under way in training.
         #[parameter("relay_processors", Domain::share(1e6), "C-Cube (HPCA 2023), section IV-A: a kernel for each way of a detour")]
-        pub relay_processors_ppm: u32 = 0,
+        pub relay_processors_ppm: Millionths = 0,
         /// Energy and static power.
         pub energy: EnergyModel = EnergyModel::default(),
     }

@@ -19,7 +19,7 @@ fn aligned(fabric: &Fabric, kind: Kind, bytes: u64, name: &str, align: u64) -> O
     for (id, lane) in (0..).zip(&schedule.lanes).filter(|(_, lane)| lane.bytes > 0) {
         assert_eq!(lane.offset % align, 0, "{what}: lane {id}");
         let payload = schedule.payload_per_chunk(lane);
-        assert!(payload % align == 0 || payload >= lane.bytes, "{what}: lane {id}");
+        assert!(payload.is_multiple_of(align) || payload >= lane.bytes, "{what}: lane {id}");
     }
     assert!(verify(fabric, &schedule).unwrap_or_else(|error| panic!("{what}: {error}")).complete, "{what}");
     check_by_execution(&schedule, Some(bytes)).unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -101,12 +101,13 @@ def _one_training(training: antiphon.Training) -> list[Part]:
         rate=lambda _: digits(training.samples_per_s or 0),
     )
     title = f"{training.model} on {training.fabric} with {training.algorithm}"
-    relays = table_of(
-        [] if training.relays is None else training.relays.rows(),
-        "Rank that passes on: {rank} | Streams: {streams} | Computes beside an exchange: {slowdown:.3f}x as long",
-    )
-    told = [facts(table, title, energy_facts(training.energy)), *unknown(training.energy)]
-    return [*told, relays] if training.relays else told
+    told: list[Part] = [facts(table, title, energy_facts(training.energy)), *unknown(training.energy)]
+    if training.relays:
+        words = (
+            "Rank that passes on: {rank} | Streams: {streams} | Computes beside an exchange: {slowdown:.3f}x as long"
+        )
+        told.append(table_of(training.relays.rows(), words))
+    return told
 
 
 def replay_document(run: antiphon.Replay) -> Document:

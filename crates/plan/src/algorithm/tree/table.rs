@@ -467,7 +467,7 @@ mod tests {
                 for (tree, ((start, length), ends)) in table.parts(kind, &data).into_iter().enumerate() {
                     prop_assert_eq!((start, ends), (end, if rooted { [trees[tree].root; 2] } else { [0, 0] }));
                     prop_assert!(rooted || table.piece(tree, (bytes, align), rounds) * rounds + align.bytes() >= length);
-                    prop_assert!(start % align.bytes() == 0 || length == 0 || end == last);
+                    prop_assert!(start.is_multiple_of(align.bytes()) || length == 0 || end == last);
                     end += length;
                 }
                 prop_assert_eq!(end, last);
