@@ -93,7 +93,6 @@ def test_endpoints_become_waits() -> None:
     strict = three_sends(issue="strict-steps")
     assert waits_of(strict) == [[], [4], [0], [1, 6]]
     assert column(strict, "begins") == [1, 0, 1, 0]
-    assert waits_of(three_sends(issue="strict-steps", interfaces=1)) == [[], [0, 4], [0], [1, 2, 6]]
 
 
 def test_what_is_held_comes_in_by_a_queue_of_its_own() -> None:
