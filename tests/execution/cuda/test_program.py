@@ -156,7 +156,7 @@ def test_blocks_that_keep_their_rates_take_what_is_predicted(spec: str, algorith
     for algorithm in algorithms:
         schedule = antiphon.build(fabric, algorithm, bytes="1MiB", system=system)
         predicted_ns = antiphon.simulate(fabric, schedule, system).time_ns
-        assert timed(flatten(schedule, 4, fabric), fabric, 4.0, hop_ns) == pytest.approx(predicted_ns, rel=0.005), (
+        assert timed(flatten(schedule, 4, fabric), fabric, 4.0, hop_ns) == pytest.approx(predicted_ns, rel=0.01), (
             algorithm
         )
 
@@ -171,4 +171,4 @@ def test_layers_take_what_is_predicted() -> None:
         result = antiphon.simulate(fabric, schedule, system)
         predicted_ns = gpu_tables.iteration_ns(schedule, result, layers, is_chained)
         program = flatten(schedule, 4, fabric, layers, is_chained)
-        assert timed(program, fabric, 4.0, 2700.0) == pytest.approx(predicted_ns, rel=0.005), algorithm
+        assert timed(program, fabric, 4.0, 2700.0) == pytest.approx(predicted_ns, rel=0.01), algorithm
