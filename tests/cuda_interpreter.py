@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 
 import numpy as np
 
-from antiphon._core import Executor, Schedule
+from antiphon._core import Executor, Fabric, Schedule
 from antiphon.execution.cuda.program import TASK, Program
 from antiphon.execution.numbers import Data
 
@@ -84,3 +85,41 @@ def buffers(schedule: Schedule, element: str) -> list[Data]:
         each.reset()
         each.load()
     return found
+
+
+def timed(program: Program, fabric: Fabric, gb_per_s: float, hop_ns: float, groups: int = 8) -> float:
+    """When the last task ends, in ns, if thread blocks keep the rates of links and a hop takes so long besides."""
+    count, speed = len(program.tasks), fabric.links["speed"]
+    width = [float(speed[list(links)].sum()) for links in program.links]
+    ended, turns = [math.nan] * count, [math.nan] * count
+    free, turn = [0.0] * len(width), [0.0] * len(width)
+    left, closed = program.gates.astype(int).tolist(), [0.0] * len(program.gates)
+    following, stuck = program.queues[:-1].tolist(), 0
+    tasks = [dict(zip(TASK, row, strict=True)) for row in program.tasks.tolist()]
+    while stuck < len(width):
+        stuck = 0
+        for each, end in enumerate(program.queues[1:].tolist()):
+            before = following[each]
+            while following[each] < end:
+                number = following[each]
+                task = tasks[number]
+                waits = program.waits[task["waits"] : task["waits_end"]].tolist()
+                needs = [turns[wait - count] if wait >= count else ended[wait] for wait in waits]
+                if number - groups >= program.queues[each]:
+                    needs.append(ended[number - groups])
+                if task["gate"] >= 0:
+                    needs.append(math.nan if left[task["gate"]] else closed[task["gate"]])
+                if any(map(math.isnan, needs)):
+                    break
+                turns[number] = turn[each] = max([turn[each], *needs])
+                start = max(turn[each], free[each])
+                free[each] = start + program.compute_ns[number]
+                if width[each]:
+                    free[each] += program.wire_bytes[number] / gb_per_s / width[each]
+                ended[number] = free[each] + (hop_ns if width[each] else 0)
+                if task["closes"] >= 0:
+                    left[task["closes"]] -= 1
+                    closed[task["closes"]] = max(closed[task["closes"]], ended[number])
+                following[each] += 1
+            stuck += following[each] == before
+    return max(ended)

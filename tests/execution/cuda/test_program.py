@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from random import Random
 
+import gpu_tables
 import numpy as np
 import pytest
-from cuda_interpreter import buffers, interpret
+from cuda_interpreter import buffers, interpret, timed
 from random_schedules import random_schedule, with_waits
 
 import antiphon
@@ -93,7 +94,6 @@ def test_endpoints_become_waits() -> None:
     strict = three_sends(issue="strict-steps")
     assert waits_of(strict) == [[], [4], [0], [1, 6]]
     assert column(strict, "begins") == [1, 0, 1, 0]
-    assert waits_of(three_sends(issue="strict-steps", interfaces=1)) == [[], [0, 4], [0], [1, 2, 6]]
 
 
 def test_what_is_held_comes_in_by_a_queue_of_its_own() -> None:
@@ -135,3 +135,36 @@ def test_layers_wait_for_their_own_chunks() -> None:
     first = [len(waits_of(program)[-3]) for program in (chained, whole)]
     assert 0 < first[0] < first[1]
     assert waits_of(whole)[-2:] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("spec", "algorithms"),
+    [
+        ("mesh:4x4", ("ring", "ring-bi", "tto", "combs", "multitree", "overlapped-tree:overlap=no")),
+        ("ring:4,slow=0-1:0.5", ("ring-bi", "overlapped-tree")),
+        ("dgx1v", ("ring", "multitree", "overlapped-tree:overlap=no", "overlapped-tree")),
+    ],
+)
+def test_blocks_that_keep_their_rates_take_what_is_predicted(spec: str, algorithms: tuple[str, ...]) -> None:
+    fabric, hop_ns = antiphon.Fabric(spec), 2700.0
+    ideal = antiphon.System("ideal").with_(interface_assignment="port")
+    system = ideal.with_(link_rate_gb_per_s=4.0, link_latency_ns=hop_ns)
+    for algorithm in algorithms:
+        schedule = antiphon.build(fabric, algorithm, bytes="1MiB", system=system)
+        predicted_ns = antiphon.simulate(fabric, schedule, system).time_ns
+        assert timed(flatten(schedule, 4, fabric), fabric, 4.0, hop_ns) == pytest.approx(predicted_ns, rel=0.01), (
+            algorithm
+        )
+
+
+def test_layers_take_what_is_predicted() -> None:
+    fabric, size = antiphon.Fabric("dgx1v"), 1 << 20
+    ideal = antiphon.System("ideal").with_(interface_assignment="port")
+    system = ideal.with_(link_rate_gb_per_s=4.0, link_latency_ns=2700.0)
+    layers = [Layer(size // 8, 2e4)] * 8
+    for algorithm, is_chained in gpu_tables.CCUBE.values():
+        schedule = antiphon.build(fabric, algorithm, bytes=size, system=system)
+        result = antiphon.simulate(fabric, schedule, system)
+        predicted_ns = gpu_tables.iteration_ns(schedule, result, layers, is_chained)
+        program = flatten(schedule, 4, fabric, layers, is_chained)
+        assert timed(program, fabric, 4.0, 2700.0) == pytest.approx(predicted_ns, rel=0.01), algorithm

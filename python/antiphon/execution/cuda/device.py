@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-GROUP = 256
+GROUP = 128
 """Threads that move one message together."""
-SHAPES = ((4, 1), (2, 2), (1, 4), (1, 8))
-"""Groups of a block, and blocks of an SM: from 1 to 8 blocks on every SM, the last with few registers."""
+SHAPES = ((8, 1), (4, 2), (2, 4), (1, 8), (1, 16))
+"""Groups of a block, so messages of a queue that are under way together, and blocks of an SM; with the last, registers
+are few."""
 EXTRA = "a GPU needs CUDA for Python: pip install 'antiphon[cuda]'"
 POLL_S = 1e-4
 

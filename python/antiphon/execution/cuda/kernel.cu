@@ -15,7 +15,7 @@ struct Program {
     const int* queues;
     const int* served;        // queues that this launch serves
     unsigned char** memories; // of all ranks, then that of relays
-    unsigned* flags;          // by task: blocks that have ended it, in all runs; then, that have begun it
+    unsigned* flags;          // by task: blocks that have ended it, in all runs; then, that have given it its turn
     unsigned* gates;          // by gate: blocks that have ended a task of it
     const unsigned* gate_sizes;
     unsigned* arrived;        // blocks that are there
@@ -256,8 +256,8 @@ KERNEL __launch_bounds__(GROUP * GROUPS, BLOCKS) carry(Program p) {
                 start = shared.free_at > now ? shared.free_at : now;
                 shared.free_at = start + task.cycles;
                 release_block(&shared.turn, turn + 1);
-                while (cycle() < start) relax();
                 if (task.begins) count_up(p.flags + p.count + number);
+                while (cycle() < start) relax();
             }
             shared.start[group] = start;
         }

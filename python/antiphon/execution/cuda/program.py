@@ -243,15 +243,12 @@ class Flattening:
         tasks.append(relays)
         needs.append(relays - self.pieces[self.of[relays]])
         order = np.argsort(self.turn)
-        sender, interfaces = self.table["from"][self.transfer[order]], self.endpoint.get("interfaces")
+        sender = self.table["from"][self.transfer[order]]
         if self.endpoint.get("issue", "links") != "links":
             for before, after in _slots(order, sender, self.slot[order]):
                 wait(after, before, begun=len(self.of))
-            if interfaces is not None:
-                before, after = _following(order, sender, interfaces)
-                wait(after, before)
         elif self.endpoint.get("pacing", "pipelined") == "stop-and-wait":
-            before, after = _following(order, self.queue[self.start[order]], 1)
+            before, after = _following(order, self.queue[self.start[order]])
             wait(after, before, applied=True)
         return np.concatenate(tasks), np.concatenate(needs)
 
@@ -282,14 +279,13 @@ class Flattening:
         return found
 
 
-def _following(order: Array, group: Array, apart: int) -> tuple[Array, Array]:
-    """Messages of one group at a distance in their order, as two arrays."""
+def _following(order: Array, group: Array) -> tuple[Array, Array]:
+    """Messages of a group that follow each other, as two arrays."""
     import numpy as np
 
     by_group = np.argsort(group, kind="stable")
-    before, after = by_group[:-apart], by_group[apart:]
-    same = group[before] == group[after]
-    return order[before[same]], order[after[same]]
+    same = np.flatnonzero(np.diff(group[by_group]) == 0)
+    return order[by_group[same]], order[by_group[same + 1]]
 
 
 def _slots(order: Array, sender: Array, slot: Array) -> Iterator[tuple[Array, Array]]:

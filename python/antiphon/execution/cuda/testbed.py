@@ -50,7 +50,7 @@ class GpuFabric:
 
     Attributes:
         hop_ns: latency of a link, beside its bytes over its rate: a flag is seen, data and the next flag are written.
-        system: on which runs are predicted: ``ideal`` with this rate and latency.
+        system: on which runs are predicted: ``ideal`` with this rate and latency, and an interface for each link.
         shares: least and largest share of its rate that a link had while all were loaded.
     """
 
@@ -66,7 +66,8 @@ class GpuFabric:
         self._cycles_per_ns = self._clock()
         self._cycles_per_byte = self._cycles_per_ns / gb_per_s
         self.hop_ns = self._hop()
-        self.system = System("ideal").with_(link_rate_gb_per_s=gb_per_s, link_latency_ns=self.hop_ns)
+        ideal = System("ideal").with_(interface_assignment="port")
+        self.system = ideal.with_(link_rate_gb_per_s=gb_per_s, link_latency_ns=self.hop_ns)
         self.shares = self._shares(gb_per_s)
         if self.shares[0] < 1 - RATE_TOLERANCE:
             what = f"{gpu.name} gives links {self.shares[0]:.0%} of {gb_per_s:g} GB/s while all are loaded"
