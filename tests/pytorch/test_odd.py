@@ -22,7 +22,7 @@ RATE = 25e6
 
 def cable(number: int, low: str, high: str, local: bool = False) -> Finding:
     """A sound one between hosts."""
-    ends = [
+    first, second = (
         End(
             rank,
             (low, high)[rank],
@@ -30,8 +30,8 @@ def cable(number: int, low: str, high: str, local: bool = False) -> Finding:
             f"169.254.{number}.{rank + 1}" if local else f"10.0.{number}.{rank + 1}",
         )
         for rank in (0, 1)
-    ]
-    return Finding(Cable(number, *ends), (0, 1), False, Measured(1e-4, [RATE, RATE]), "")
+    )
+    return Finding(Cable(number, first, second), (0, 1), False, Measured(1e-4, [RATE, RATE]), "")
 
 
 def ported(each: Finding, **pairs: Sequence[object]) -> Finding:
