@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use antiphon_run::carrier::{self, Copied, LentMemory, LentPiece, RankPlan, RunKey};
-use antiphon_run::{ElementType, Part, Reduction, memory_bytes};
+use antiphon_run::{ElementType, MemoryPart, Reduction, memory_bytes};
 use numpy::{BorrowError, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -158,7 +158,7 @@ impl Carrier {
         memory: Vec<(usize, Bound<'_, PyArray1<u8>>)>,
         element: Text<'_>,
         operation: Text<'_>,
-        parts: Option<Vec<Part>>,
+        parts: Option<Vec<MemoryPart>>,
     ) -> PyResult<Operation> {
         let element = ElementType::parse(element.0).map_err(raise)?;
         let reduction = Reduction::parse(operation.0, element).map_err(raise)?;

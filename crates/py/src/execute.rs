@@ -40,7 +40,7 @@ impl Execution {
         py: Python<'_>,
         arrays: &Bound<'_, PyAny>,
         threads: usize,
-        parts: Option<Vec<core::Part>>,
+        parts: Option<Vec<core::MemoryPart>>,
         on_final: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let parts = parts.unwrap_or_default();
@@ -63,7 +63,7 @@ impl Execution {
         py: Python<'_>,
         mut arrays: Vec<PyReadwriteArray1<'_, A>>,
         threads: usize,
-        parts: &[core::Part],
+        parts: &[core::MemoryPart],
         on_final: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let slices: Result<Vec<&mut [A]>, _> = arrays.iter_mut().map(|array| array.as_slice_mut()).collect();
@@ -163,7 +163,7 @@ impl Executor {
 
     /// From the next `restart` on, `final_parts` says which parts of the memory are final: ranges (first byte, end) each.
     #[pyo3(signature = (parts: "Sequence[Sequence[tuple[int, int]]]"))]
-    fn watch(&mut self, parts: Vec<core::Part>) -> PyResult<()> {
+    fn watch(&mut self, parts: Vec<core::MemoryPart>) -> PyResult<()> {
         let finality = core::Finality::new(&self.schedule, self.number, self.element.bytes(), &parts);
         self.fresh.watch(finality.map_err(raise)?);
         Ok(())

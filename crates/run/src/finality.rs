@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// A part of a rank's memory: ranges of bytes, each with its first and its end.
-pub type Part = Vec<(usize, usize)>;
+pub type MemoryPart = Vec<(usize, usize)>;
 
 /// The parts of a rank's memory that are not final yet. A part is final when every chunk that has some of it is, and a chunk is when the
 /// last message that writes it at this rank was applied.
@@ -30,7 +30,7 @@ impl Finality {
     ///
     /// # Errors
     /// [`Code::BadSpec`] if two ranges have a byte in common.
-    pub fn new(schedule: &Schedule, rank: u32, size: Bytes, parts: &[Part]) -> Result<Finality> {
+    pub fn new(schedule: &Schedule, rank: u32, size: Bytes, parts: &[MemoryPart]) -> Result<Finality> {
         let mut ranges: Vec<(Range<usize>, u32)> = (0..)
             .zip(parts)
             .flat_map(|(part, ranges)| ranges.iter().map(move |&(start, end)| (start..end, part)))
@@ -107,7 +107,7 @@ mod tests {
     use crate::{RankProgress, random::SplitMix64};
     use antiphon_model::schedule::Program;
 
-    fn parts_of(schedule: &Schedule, size: Bytes) -> Vec<Part> {
+    fn parts_of(schedule: &Schedule, size: Bytes) -> Vec<MemoryPart> {
         chunks(schedule, size).map(|(_, _, range)| vec![(range.start, range.end)]).collect()
     }
 
@@ -116,7 +116,7 @@ mod tests {
         let (_, ring) = ring_all_reduce(2, 64, 2);
         let parts = parts_of(&ring, 4);
         assert_eq!(parts.concat(), [(0, 16), (16, 32), (32, 48), (48, 64)]);
-        let rank = |parts: &[Part]| Finality::new(&ring, 0, 4, parts).unwrap();
+        let rank = |parts: &[MemoryPart]| Finality::new(&ring, 0, 4, parts).unwrap();
         let (mut all, mut some) = (rank(&parts), rank(&[vec![(0, 4), (60, 64)], vec![(8, 8)], vec![(20, 24)]]));
         assert_eq!((all.take(), some.take()), (vec![], vec![1]));
         // What comes: the sum of one shard first, then that of the other.
@@ -161,7 +161,7 @@ mod tests {
                 for (transfer, chunk) in coming {
                     let message = progress.arrival(transfer, chunk).unwrap();
                     for piece in crate::pieces(&schedule, &message, 1) {
-                        let is_written = |part: &Part| part[0].0 < piece.end && piece.start < part[0].1;
+                        let is_written = |part: &MemoryPart| part[0].0 < piece.end && piece.start < part[0].1;
                         let mut written = parts.iter().zip(&is_final).filter(|(part, _)| is_written(part));
                         assert!(written.all(|(_, &is_final)| !is_final), "{}", schedule.algorithm);
                     }

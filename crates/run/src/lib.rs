@@ -16,7 +16,7 @@ pub mod wires;
 
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
 pub use element::{ElementType, Reduction};
-pub use finality::{Finality, Part, chunks};
+pub use finality::{Finality, MemoryPart, chunks};
 pub use numbers::{numbers, wrong};
 pub use rank::{RankMessage, RankProgress};
 pub use shared::{Execution, Threads};

@@ -2,7 +2,7 @@
 
 use super::random::SplitMix64;
 use super::rank::{RankMessage, RankProgress};
-use super::{Finality, Part, check_data, check_elements, elements, memory_bytes};
+use super::{Finality, MemoryPart, check_data, check_elements, elements, memory_bytes};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::{Watch, interruptible};
@@ -91,7 +91,7 @@ impl Execution {
         data: &mut [&mut [T]],
         threads: Threads,
         watch: Watch,
-        parts: &[Part],
+        parts: &[MemoryPart],
         tell: &mut dyn FnMut(u32, u32) -> bool,
     ) -> Result<()> {
         check_data(&self.schedule, data)?;

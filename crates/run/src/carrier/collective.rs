@@ -3,7 +3,7 @@
 use super::lent::LentMemory;
 use super::packet::{PacketHeader, PacketKind};
 use super::rank_plan::RankPlan;
-use crate::{ElementType, Finality, Part, RankMessage, RankProgress, Reduction, chunk_pieces, describe, pieces};
+use crate::{ElementType, Finality, MemoryPart, RankMessage, RankProgress, Reduction, chunk_pieces, describe, pieces};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::NodeId;
 use antiphon_model::schedule::{Action, TransferId};
@@ -83,7 +83,7 @@ impl CollectiveRun {
         plan: Arc<RankPlan>,
         element: ElementType,
         reduction: Reduction,
-        parts: &[Part],
+        parts: &[MemoryPart],
     ) -> Result<CollectiveRun> {
         let ranks = plan.nodes.len();
         let mut progress = plan.fresh.clone();

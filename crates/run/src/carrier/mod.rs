@@ -21,7 +21,7 @@ pub use packet::{MAX_PACKET_BYTES, PACKET_HEADER_BYTES};
 pub use rank_plan::RankPlan;
 
 use crate::wires::Wires;
-use crate::{ElementType, Part, Reduction};
+use crate::{ElementType, MemoryPart, Reduction};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::{Fabric, LinkId, NodeId};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -148,7 +148,7 @@ impl RankCarrier {
         (group, sequence): (u32, u32),
         element: ElementType,
         reduction: Reduction,
-        parts: &[Part],
+        parts: &[MemoryPart],
     ) -> Result<RunKey> {
         let key = RunKey::Collective { group, sequence };
         let mut turn = self.shared.take();

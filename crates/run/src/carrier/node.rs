@@ -9,7 +9,7 @@ use super::port::{CarrierPort, OwnMessage, PortWire};
 use super::rank_plan::RankPlan;
 use super::{RunKey, Settings};
 use crate::wires::Wires;
-use crate::{ElementType, Part, Reduction};
+use crate::{ElementType, MemoryPart, Reduction};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::fabric::{Fabric, LinkId, NodeId, Router};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -151,7 +151,7 @@ impl CarrierNode {
         plan: Arc<RankPlan>,
         element: ElementType,
         reduction: Reduction,
-        parts: &[Part],
+        parts: &[MemoryPart],
     ) -> Result<()> {
         if self.collectives.contains_key(&key) {
             return Err(Error::new(Code::BadSpec, "a collective of this group and sequence is under way"));

@@ -107,7 +107,7 @@ fn run(
                                 .copy_from_slice(&numbers(schedule, element, rank, input));
                         }
                         let part = |(_, _, bytes): (usize, u64, Range<usize>)| vec![(bytes.start, bytes.end)];
-                        let parts: Vec<Part> = chunks(schedule, element.bytes()).map(part).collect();
+                        let parts: Vec<MemoryPart> = chunks(schedule, element.bytes()).map(part).collect();
                         let key = carrier.begin(plan.clone(), (9, sequence), element, Reduction::Sum, &parts).unwrap();
                         let mut told = vec![];
                         loop {
