@@ -119,12 +119,15 @@ class Work(Protocol):
 
     def prepare(self) -> Array:
         """Makes the data of the next run."""
+        ...
 
     def run(self, exchange: Callable[[Parts, Told], object]) -> tuple[int, int]:
         """Runs, with an exchange of the data; when it began and ended."""
+        ...
 
     def wrong(self) -> int:
         """Numbers that are wrong after it."""
+        ...
 
 
 class Alone:
