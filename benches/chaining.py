@@ -25,7 +25,7 @@ LAYERS, NUMBERS = 16, 65_536
 """Of the model, and 32-bit numbers of a layer: 4 MiB of gradients in all."""
 SHARES = (0.2, 0.5, 1.0)
 """Time of the exchange alone over that of computation."""
-CASES = {"ring:4@200": (wiring.ring(4), "ring:4", 200), "mesh:2x4@200": (wiring.mesh(2, 4), "mesh:2x4", 200)}
+CASES = {"ring:4@200": (wiring.ring(4), "ring:4", 200), "mesh:2x4@100": (wiring.mesh(2, 4), "mesh:2x4", 100)}
 WAYS = (("gloo", "ddp"), ("antiphon", "ddp"), ("antiphon", "chain"))
 WARMUP, ITERATIONS = 17, 10
 """By then DDP's better plans, which are made in the background, are in use."""
