@@ -113,9 +113,9 @@ def timed(program: Program, fabric: Fabric, gb_per_s: float, hop_ns: float, grou
                     break
                 turns[number] = turn[each] = max([turn[each], *needs])
                 start = max(turn[each], free[each])
-                free[each] = start + program.compute_ns[number]
+                free[each] = start + float(program.compute_ns[number])
                 if width[each]:
-                    free[each] += program.wire_bytes[number] / gb_per_s / width[each]
+                    free[each] += float(program.wire_bytes[number]) / gb_per_s / width[each]
                 ended[number] = free[each] + (hop_ns if width[each] else 0)
                 if task["closes"] >= 0:
                     left[task["closes"]] -= 1

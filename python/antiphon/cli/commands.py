@@ -34,7 +34,8 @@ SECTIONS: dict[str, dict[str, Command]] = {
     },
     "On real data": {
         "run": Command(
-            "run", "Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md)."
+            "run",
+            "Run a collective on real data between MPI ranks, threads or GPUs, check it, and time it (docs/run.md).",
         ),
         "testbed": Command(
             "testbed", "Run collectives on an emulated fabric, measured beside predicted (docs/run.md)."

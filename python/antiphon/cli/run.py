@@ -47,7 +47,7 @@ def run(
     output: str,
     **given: Any,
 ) -> None:
-    """Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md).
+    """Run a collective on real data between MPI ranks, threads or GPUs, check it, and time it (docs/run.md).
 
     A process is started for every rank; in a job that mpirun started, its processes are the ranks.
     With --chain it runs iterations of training: a backward pass, one all-reduce, a forward pass.

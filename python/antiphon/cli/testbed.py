@@ -41,12 +41,13 @@ def emulate(
     """Run collectives on an emulated fabric, measured beside predicted (docs/run.md).
 
     With --chain it runs iterations of training: a backward pass, one all-reduce, a forward pass.
-    Needs Linux, and root or user namespaces. All that it makes is gone when it ends, however it ends.
+    Needs Linux, and root or user namespaces; or a GPU. All that it makes is gone when it ends, however it ends.
 
     Examples:
         antiphon testbed mesh:3x3 --compare --link-rate 50mbit --report testbed.html
         antiphon testbed mesh:2x2 ring combs --bytes 1MiB --link-rate 20mbit --repeat 3 --json
         antiphon testbed mesh:2x2 --chain layers.csv --link-rate 100mbit
+        antiphon testbed mesh:4x4 --compare --device cuda --link-rate 4GB/s
 
     Args:
         compare: A ring, a ring both ways, TTO and combs, which apply.

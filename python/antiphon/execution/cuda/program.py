@@ -104,13 +104,12 @@ class Flattening:
         self.chunk = np.arange(len(self.transfer)) - self.first[self.transfer]
         payloads = {name: column.astype(np.int64) for name, column in schedule.payloads.items()}
         lane = payloads["lane"][np.searchsorted(payloads["transfer"], np.arange(len(table["from"])))]
-        slot = (
-            table["step"][self.transfer] + self.chunk * schedule.lanes["stride"].astype(np.int64)[lane][self.transfer]
-        )
+        stride = schedule.lanes["stride"].astype(np.int64)[lane][self.transfer]
+        slot = table["step"][self.transfer] + self.chunk * stride
         order = np.lexsort((self.transfer, slot, table["phase"][self.transfer]))
         self.turn = np.empty(len(order), np.int64)
         self.turn[order] = np.arange(len(order))
-        # Which slot of its rank, or of all ranks, comes first.
+        # The slots of all ranks, numbered in order.
         change = np.diff(table["phase"][self.transfer][order]) != 0
         change |= np.diff(slot[order]) != 0
         self.slot = np.empty(len(order), np.int64)
