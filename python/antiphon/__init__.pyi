@@ -50,6 +50,7 @@ from .execution.inprocess import execute
 from .execution.measuring import measure
 from .execution.result import ChainMeasurement, Emulated, Measurement
 from .execution.testbed.emulation import emulate
+from .models.given import workload
 from .network.area import area
 from .network.engine import advise_ace
 from .network.noc import noc
@@ -82,7 +83,7 @@ from .results import (
 from .studies.study import Study, study
 from .training.replay import Replay, replay
 from .training.result import Training
-from .training.train import train, workload
+from .training.train import train
 
 __all__ = [
     "Algorithm",

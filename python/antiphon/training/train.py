@@ -21,8 +21,9 @@ from antiphon.collective.specs import known_names, split_specs
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.declared import takes
 from antiphon.errors import AntiphonError
-from antiphon.files import check_prefix, read_text
+from antiphon.files import check_prefix
 from antiphon.given import as_fabric, as_system
+from antiphon.models.given import workload
 from antiphon.names import Fidelity, InFlight, Order
 from antiphon.results import Table
 from antiphon.training.energy import iteration_energy
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 IMAGENET = 1_281_167
 """Training images of ImageNet, the data set of the TTO paper's epochs."""
-LARGEST_TABLE = 1 << 28
-"""Workload tables are read whole; larger files are refused."""
 RAILS = "rails:"
 """Before the topology of a multi-dimensional network where a fabric could be."""
 DEFAULT_ORDER = "priority"
@@ -229,31 +228,6 @@ def train(
         relays=relays,
         **{each.name: settled[each.name] for each in fields(Training) if each.name in settled},
     )
-
-
-def workload(model: str | Workload) -> Workload:
-    """A model by name (``workloads()``), a table from a file that ends in ``.csv``, or an ONNX model, ``.onnx``, whose
-    inputs are of one sample (extra ``onnx``; ``antiphon.models.from_onnx`` can be told more).
-
-    >>> len(workload("alexnet"))
-    5
-
-    Args:
-        model: the name, the file (docs/workloads.md), or a Workload, which is given back.
-
-    Raises:
-        AntiphonError: ``unknown-name``, or ``bad-file`` with row and column.
-    """
-    expect("model", model, str, Workload)
-    if isinstance(model, Workload):
-        return model
-    if model.lower().endswith(".csv"):
-        return Workload.from_csv(model, read_text(model, LARGEST_TABLE))
-    if model.lower().endswith(".onnx"):
-        from antiphon.models.onnx import from_onnx
-
-        return from_onnx(model).workload()
-    return Workload(model)
 
 
 def split_fabrics(text: str) -> list[str]:

@@ -17,8 +17,8 @@ from antiphon.execution.measuring import LARGEST_TOTAL, MOST_RANKS
 from antiphon.execution.prediction import MemoryRates
 from antiphon.execution.result import ChainMeasurement
 from antiphon.given import as_fabric
+from antiphon.models.given import workload
 from antiphon.parallel import cores
-from antiphon.training.train import workload
 
 BARRIER, OVERLAPPED, RING = "overlapped-tree:overlap=no", "overlapped-tree", "ring"
 VARIANTS = (
