@@ -49,7 +49,9 @@ class Carrier:
         self.begun.append(Operation(kind, memory, given=given))
         return self.begun[-1]
 
-    def collective(self, plan: Any, group: int, sequence: int, memory: Any, element: str, how: str) -> Operation:
+    def collective(
+        self, plan: Any, group: int, sequence: int, memory: Any, element: str, how: str, parts: Any = ()
+    ) -> Operation:
         return self._begin(plan.collective, memory, group, sequence, element, how)
 
     def send(self, group: int, to: int, tag: int, data: Any) -> Operation:
