@@ -127,7 +127,7 @@ fn both_levels_agree() {
 fn small_chunks_show_latency_between_steps() {
     let cases = [
         ("ring4@800/700ns,sw8@800/700ns", [13.0, 2.0]),
-        ("fc4@800/700ns,ring8@800/700ns", [23.0, 4.0]),
+        ("fc4@800/700ns,ring8@800/700ns", [25.0, 4.0]),
         ("ring4@2000/20ns,sw4@800/700ns,fc2@400/700ns", [10.0, 3.0]),
         ("ring2@2000/20ns,sw4@1600/700ns,fc2@800/700ns,sw2@400/1700ns", [9.0, 2.0]),
     ];
