@@ -144,6 +144,19 @@ def weights(
     return [kept[name].clone() for name, _ in model.named_parameters()]
 
 
+def compiled() -> nn.Module:
+    model = Transformer()
+    for block in model.blocks:
+        block.compile(backend="eager")
+    return model
+
+
+def whole() -> nn.Module:
+    model = Cnn()
+    model.compile(backend="eager")
+    return model
+
+
 def frozen() -> nn.Module:
     model = Transformer()
     model.blocks[0].linear1.weight.requires_grad_(False)
@@ -248,8 +261,10 @@ def cases(steps: int) -> Iterator[tuple[str, object]]:
     yield "autocast", equal(8, three, Transformer, sgd, cast=True)
     yield "scaled", equal(8, three, Transformer, adam, cast=True, scale=1024.0)
     yield "checkpointed", equal(8, three, Checkpointed, sgd)
+    yield "compiled layers", equal(4, "chained unchained", compiled, sgd)
     yield "evaluated", evaluated(4)
     yield "compiled", refused(lambda: torch.compile(Cnn(), backend="eager"))
+    yield "compiled in place", refused(whole)
     yield "wrapped", refused(lambda: DistributedDataParallel(Cnn()))
     yield "sparse", refused(lambda: nn.Embedding(4, 4, sparse=True))
     yield "lbfgs", refused(Cnn, torch.optim.LBFGS)

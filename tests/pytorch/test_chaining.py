@@ -12,9 +12,21 @@ from pytorch.lab import local
 pytest.importorskip("torch", reason="torch is too large for the development environment")
 
 SCRIPT = str(Path(__file__).with_name("chaining.py"))
-EQUAL = ("cnn", "transformer", "clipped", "frozen", "accumulated", "autocast", "scaled", "checkpointed", "evaluated")
+EQUAL = (
+    "cnn",
+    "transformer",
+    "clipped",
+    "frozen",
+    "accumulated",
+    "autocast",
+    "scaled",
+    "checkpointed",
+    "compiled layers",
+    "evaluated",
+)
 REFUSED = {
     "compiled": "cannot look into a OptimizedModule; compile its layers",
+    "compiled in place": "a model compiled as a whole; compile its layers",
     "wrapped": "cannot look into a DistributedDataParallel; give the model in it",
     "sparse": "gives sparse gradients; make it with sparse=False",
     "lbfgs": "LBFGS needs all gradients at once",

@@ -106,6 +106,8 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
                     else "give the model in it"
                 )
                 raise ValueError(f"antiphon: chain cannot look into a {kind}; {hint}")
+        if self.module._compiled_call_impl is not None:
+            raise ValueError("antiphon: chain cannot look into a model compiled as a whole; compile its layers")
         if type(self.optimizer).__name__ in ALL_TOGETHER:
             raise ValueError(f"antiphon: chain: {type(self.optimizer).__name__} needs all gradients at once; use DDP")
         if not self.names:
@@ -144,14 +146,20 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
             for module in modules:
                 waits.setdefault(module, set()).add(self.layer_of[parameter])
         for module, needed in waits.items():
-            module.register_forward_pre_hook(self._waiting(sorted(needed)), prepend=True)
+            module.register_forward_pre_hook(self._waiting(module, sorted(needed)), prepend=True)
 
-    def _waiting(self, layers: list[int]) -> Callable[..., None]:
+    def _waiting(self, module: Any, layers: list[int]) -> Callable[..., None]:
+        """What a module does before its forward pass."""
+
         def wait(*_: Any) -> None:
             for layer in layers:
                 if layer in self.due:
                     self._do(layer)
 
+        if module._compiled_call_impl is not None:
+            import torch.compiler
+
+            return torch.compiler.disable(wait)  # what it does is no part of the layer
         return wait
 
     def _do(self, layer: int) -> None:
