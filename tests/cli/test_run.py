@@ -52,6 +52,30 @@ def test_the_table(commands: Any) -> None:
     )
 
 
+CHAIN = ("run", "ring:2", "--chain", "alexnet", "--batch", "1", "--iterations", "1", "--transport", "threads")
+
+
+def test_chained_iterations(commands: Any) -> None:
+    document = commands.document(*CHAIN)
+    assert [row["variant"] for row in document["runs"]] == ["B", "C1", "C2", "CC", "R"]
+    for row in document["runs"]:
+        assert row["equal"] is True
+        assert row["predicted_us"] is None
+        assert document["compute_us"] <= row["least_us"] <= row["iteration_us"] <= row["most_us"]
+    assert document["layers"] == 5
+    shown = commands.invoke(*CHAIN[:3], "alexnet", *CHAIN[4:], "--compute", "roofline").stdout
+    assert "alexnet on ring:2, 2 ranks by threads" in shown
+    assert "Of ideal" in shown
+    assert "Predicted" not in shown
+
+
+def test_wrong_weights_are_a_finding(commands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.execution.chain.rank.ChainedRank.wrong", lambda _: 1)
+    result = commands.invoke(*CHAIN)
+    assert "DIFFERENT" in result.stdout
+    assert "error: weights are not what the gradients of all ranks make them" in result.stderr
+
+
 def test_rows_of_csv(commands: Any) -> None:
     result = commands.invoke("run", "mesh:2x2", "ring", "--bytes", "1KiB..4KiB", *THREADS, "--format", "csv")
     rows = list(csv.DictReader(StringIO(result.stdout)))
@@ -84,6 +108,12 @@ def test_groups_and_files(commands: Any, tmp_path: Path) -> None:
         (("mesh:2x2", "--schedule", "ring.json", "--root", "1"), "leave it out", 2),
         (("mesh:2x2", "--schedule", "no.json"), "no.json", 2),
         (("mesh:2x2", "ring", "--collective", "broadcast"), "does not apply", 1),
+        (("mesh:2x2", "ring", "--busy"), "--busy is for --chain", 2),
+        (("mesh:2x2", "--chain", "alexnet", "--bytes", "4KiB"), "--chain: leave out --bytes", 2),
+        (("mesh:2x2", "--chain", "alexnet", "--element", "int32"), "--chain: leave out --element", 2),
+        (("mesh:2x2", "--chain", "alexnet", "--transport", "cuda"), "testbed --device cuda", 2),
+        (("mesh:2x2", "--chain", "alexnet", "--timeout", "nan"), "--timeout nan", 2),
+        (("mesh:2x2", "--chain", "alexnet", "--batch", "1000000"), "take a smaller batch", 2),
     ],
 )
 def test_what_is_refused(arguments: tuple[str, ...], said: str, status: int, commands: Any) -> None:

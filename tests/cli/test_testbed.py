@@ -92,6 +92,10 @@ def test_wrong_results_are_a_finding(commands: Any) -> None:
         (("rings",), "did you mean 'ring'"),
         (("ring", "--schedule", "none.json"), "none.json"),
         (("ring", "--schedule", "none"), "none: cannot be read"),
+        (("--chain", "alexnet", "--report", "page.html"), "--chain: leave out --report"),
+        (("--chain", "alexnet", "ring", "combs"), "--chain: leave out all ALGORITHMS but one"),
+        (("--chain", "alexnet", "--repeat", "0"), "--repeat 0: 1 to 1,000"),
+        (("ring", "--batch", "3"), "--batch is for --chain"),
     ],
 )
 def test_what_is_refused(arguments: tuple[str, ...], said: str, commands: Any) -> None:
@@ -104,3 +108,17 @@ def test_where_nothing_can_be_compared(commands: Any) -> None:
     result = commands.invoke("testbed", "mesh:2x2", "--compare", "--collective", "all-to-all")
     assert "no ring, TTO or combs does all-to-all on mesh:2x2" in commands.error(result)
     assert result.exit_code == 1
+
+
+def test_chained_iterations(commands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chained(*_: Any, progress: Any, **given: Any) -> antiphon.ChainMeasurement:
+        assert given["transport"] == "testbed"
+        assert (given["link_rate"], given["iterations"], given["batch"]) == ("50mbit", 2, 32)
+        row = {"variant": "combs", "algorithm": "combs", "iteration_us": 2.0, "predicted_us": 1.0}
+        rows = [row | {"least_us": 2.0, "most_us": 2.0, "equal": True}]
+        return antiphon.ChainMeasurement.of(antiphon.Fabric("mesh:2x2"), "m", "testbed", 1, 4, 1.0, 2, rows)
+
+    monkeypatch.setattr(antiphon, "measure_chain", chained)
+    arguments = ("testbed", "mesh:2x2", "combs", "--chain", "m.csv", "--link-rate", "50mbit", "--repeat", "2")
+    assert commands.document(*arguments)["runs"][0]["predicted_us"] == 1.0
+    assert "2.000" in commands.invoke(*arguments).stdout

@@ -1,4 +1,4 @@
-"""A rank that trains models chained, unchained and with DDP, all on one schedule: ``chaining.py OUT.json STEPS``.
+"""A rank that trains models chained, unchained and with DDP, all on one schedule: ``OUT.json STEPS all|models``.
 
 Rank 0 writes for every case whether the weights of all ways are equal to the bit on all ranks, or why not.
 """
@@ -186,15 +186,20 @@ def equal(steps: int, ways: str, make: Make, optimizer_of: Optimizer, **options:
     return alike and sum(not torch.equal(own, old) for own, old in zip(first, began, strict=True)) >= len(began) - 1
 
 
-def refused(make: Make, optimizer_of: Optimizer = sgd, use: Callable[[nn.Module, Any], object] | None = None) -> str:
+def refused(
+    make: Make,
+    optimizer_of: Callable[[Any], Any] = sgd,
+    use: Callable[[nn.Module, Any], object] | None = None,
+    **options: Any,
+) -> str:
     """Why a model is not chained, or not trained so."""
     model = make()
     try:
         optimizer = optimizer_of([each for each in model.parameters() if each.requires_grad])
-        net = antiphon.torch.chain(model, optimizer)
+        net = antiphon.torch.chain(model, optimizer, **options)
         if use is not None:
             use(net, optimizer)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, antiphon.AntiphonError) as error:
         return str(error)
     return "it was taken"
 
@@ -221,6 +226,114 @@ def changed(net: nn.Module, optimizer: Any) -> None:
 def unused(net: nn.Module, optimizer: Any) -> None:
     net(torch.ones(1, 64)).sum().backward()
     net.module.first(torch.ones(1, 64)).sum().backward()
+
+
+class Turned(nn.Module):  # type: ignore[misc]
+    """Uses a weight as it is turned over, then as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 64) / 8)
+        self.back, self.head = nn.Module(), nn.Linear(64, 5)
+        self.first = nn.Module()
+        for module in (self.first, self.back):
+            module.weight = self.weight
+        self.first.forward = lambda x: x @ self.weight.T
+        self.back.forward = lambda x: x @ self.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.back(torch.tanh(self.first(x))))
+
+
+class Own(torch.optim.SGD):
+    """An optimizer that PyTorch does not know."""
+
+
+class Counting(torch.optim.SGD):
+    """Counts its steps in its groups."""
+
+    def step(self, closure: Any = None) -> None:
+        super().step(closure)
+        for group in self.param_groups:
+            group["count"] = group.get("count", 0) + 1
+
+
+def fused(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, 0.05, 0.9, fused=True)
+
+
+def interrupted() -> bool:
+    """Whether training goes on as before after a backward pass that failed, and whose step was refused."""
+    found = []
+    for fails in (False, True):
+        torch.manual_seed(5)
+        model = Fickle()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        net = antiphon.torch.chain(model, optimizer)
+        for number in range(4):
+            x = torch.full((2, 64), 1.0 + dist.get_rank() + number)
+            if fails and number == 2:
+                hook = model.first.weight.register_hook(lambda _: 1 / 0)
+                try:
+                    net(x).sum().backward()
+                    return False
+                except ZeroDivisionError:
+                    hook.remove()
+                try:
+                    optimizer.step()
+                    return False
+                except RuntimeError as error:
+                    if "the last backward pass has failed" not in str(error):
+                        return False
+                optimizer.zero_grad()
+            net(x).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        net.finish()
+        found.append([each.detach().clone() for each in model.parameters()])
+    return all(torch.equal(*pair) for pair in zip(*found, strict=True))
+
+
+def parts_kept() -> bool:
+    """Whether the state of a part of the model is that after the step."""
+    model = Fickle()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    net = antiphon.torch.chain(model, optimizer)
+    net(torch.ones(1, 64)).sum().backward()
+    old = model.second.bias.detach().clone()
+    optimizer.step()
+    return torch.allclose(model.second.state_dict()["bias"], old - 0.1) and len(net.due) == 0
+
+
+def counted(net: nn.Module, optimizer: Any) -> None:
+    net(torch.ones(1, 64)).sum().backward()
+    optimizer.step()
+    net.finish()
+
+
+def unfrozen(net: nn.Module, optimizer: Any) -> None:
+    net(torch.ones(1, 64)).sum().backward()
+    net.module.first.weight.requires_grad_(True)
+    net(torch.ones(1, 64)).sum().backward()
+
+
+def stepped_in_vain(net: nn.Module, optimizer: Any) -> None:
+    try:
+        unused(net, optimizer)
+    except RuntimeError:
+        optimizer.step()
+
+
+def half_frozen() -> nn.Module:
+    model = Fickle()
+    model.first.weight.requires_grad_(False)
+    return model
+
+
+def grown(net: nn.Module, optimizer: Any) -> None:
+    net(torch.ones(1, 64)).sum().backward()
+    optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+    optimizer.step()
 
 
 def evaluated(steps: int) -> bool:
@@ -251,10 +364,12 @@ def evaluated(steps: int) -> bool:
     return True
 
 
-def cases(steps: int) -> Iterator[tuple[str, object]]:
+def cases(steps: int, which: str) -> Iterator[tuple[str, object]]:
     three = "chained unchained ddp"
     yield "cnn", equal(steps, three, Cnn, sgd)
     yield "transformer", equal(steps, three, Transformer, adam)
+    if which == "models":
+        return
     yield "clipped", equal(8, three, Transformer, sgd, clip=0.5)
     yield "frozen", equal(8, three, frozen, adam)
     yield "accumulated", equal(8, "chained ddp", Cnn, sgd, parts=3)
@@ -262,6 +377,10 @@ def cases(steps: int) -> Iterator[tuple[str, object]]:
     yield "scaled", equal(8, three, Transformer, adam, cast=True, scale=1024.0)
     yield "checkpointed", equal(8, three, Checkpointed, sgd)
     yield "compiled layers", equal(4, "chained unchained", compiled, sgd)
+    yield "fused", equal(4, three, Transformer, fused, cast=True, scale=1024.0)
+    yield "turned", equal(4, three, Turned, sgd)
+    yield "interrupted", interrupted()
+    yield "parts", parts_kept()
     yield "evaluated", evaluated(4)
     yield "compiled", refused(lambda: torch.compile(Cnn(), backend="eager"))
     yield "compiled in place", refused(whole)
@@ -271,6 +390,16 @@ def cases(steps: int) -> Iterator[tuple[str, object]]:
     yield "lacking", refused(Cnn, lambda parameters: torch.optim.SGD(parameters[1:], 0.1))
     yield "unused", refused(Fickle, use=unused)
     yield "changed", refused(Fickle, use=changed)
+    yield "own optimizer", refused(Fickle, lambda parameters: Own(parameters, 0.1))
+    by_layer = {"by_layer": True}
+    yield "counting", refused(Fickle, lambda parameters: Counting(parameters, 0.1), counted, **by_layer)
+    yield "unfrozen", refused(half_frozen, adam, unfrozen)
+    yield "in vain", refused(Fickle, use=stepped_in_vain)
+    yield "twice", refused(Fickle, use=lambda net, optimizer: antiphon.torch.chain(net.module, optimizer))
+    yield "another group", refused(Fickle, use=grown)
+    yield "graph", refused(Fickle, use=lambda net, _: net(torch.ones(1, 64)).sum().backward(create_graph=True))
+    yield "algorithm", refused(Fickle, algorithm="nonsense")
+    yield "nothing", refused(Fickle, lambda _: None)
     yield "inner", refused(Fickle, use=lambda net, _: net.module(torch.ones(1, 64)).sum().backward())
 
 
@@ -289,11 +418,11 @@ def on_one_schedule() -> None:
     GroupPlans.plan = plan  # type: ignore[method-assign]
 
 
-def main(out: str, steps: str) -> None:
+def main(out: str, steps: str, which: str) -> None:
     torch.set_num_threads(1)
     on_one_schedule()
     dist.init_process_group("antiphon", timeout=timedelta(seconds=60))
-    found = dict(cases(int(steps)))
+    found = dict(cases(int(steps), which))
     everywhere: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everywhere, found)
     if dist.get_rank() == 0:

@@ -14,15 +14,17 @@ from antiphon.view.documents.measured import chain_document
 from antiphon.view.terminal.console import progress_bar
 
 
-def refuse_beside_chain(**given: Any) -> None:
-    """Refuses options that say nothing about iterations of training.
+def check_chain(model: str | None, only: dict[str, Any], **given: Any) -> None:
+    """Refuses options that say nothing with ``--chain``; without it those that are ``only`` for it.
 
     Raises:
         click.UsageError: naming the first that was given.
     """
-    for name, value in given.items():
+    for name, value in (only if model is None else given).items():
         if value:
-            raise click.UsageError(f"--chain: the model says what is exchanged; leave out {_option(name)}")
+            raise click.UsageError(
+                f"--{name} is for --chain" if model is None else f"--chain: leave out {_option(name)}"
+            )
 
 
 def _option(name: str) -> str:

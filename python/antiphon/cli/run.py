@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import antiphon
-from antiphon.cli.chain import chained, refuse_beside_chain
+from antiphon.cli.chain import chained, check_chain
 from antiphon.cli.collectives import one_of
 from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome, Part, each_group
@@ -41,7 +41,7 @@ def run(
     part: Part,
     transport: str,
     chain: str | None = None,
-    batch: int = 32,
+    batch: int | None = None,
     compute: str | None = None,
     busy: bool = False,
     output: str,
@@ -61,30 +61,34 @@ def run(
     Args:
         size: Full buffer size, or several: A,B or A..B, doubling.
         chain: Train this model, a name or FILE.csv, by C-Cube's B, C1, C2, CC and R, or by ALGORITHM.
-        batch: With --chain: samples on each rank.
+        batch: With --chain: samples on each rank.  [default: 32]
         compute: With --chain: how long layers compute, roofline, systolic or measured.  [default: the table's times,
             else a V100's]
         busy: With --chain: ranks multiply matrices meanwhile, instead of sleeping.
     """
+    check_chain(
+        chain,
+        {"batch": batch, "compute": compute, "busy": busy},
+        schedule=schedule,
+        bytes=size,
+        matrix=matrix,
+        root=root,
+        element=given["element"] != "float32",
+        collective=collective != "all-reduce",
+        warmup=given["warmup"] != 1,
+    )
     if chain is not None:
         if transport == "cuda":
             raise click.UsageError("--chain: on a GPU it runs by antiphon testbed --device cuda")
-        refuse_beside_chain(
-            schedule=schedule,
-            bytes=size,
-            matrix=matrix,
-            element=given["element"] != "float32",
-            root=root,
-            collective=collective != "all-reduce",
-            warmup=given["warmup"] != 1,
-        )
         kept = {name: given[name] for name in ("iterations", "timeout_s", "calibration")}
         each_group(
             "run",
             fabric,
             part,
             output,
-            partial(chained, chain, algorithm, batch=batch, compute=compute, busy=busy, transport=transport, **kept),
+            partial(
+                chained, chain, algorithm, batch=batch or 32, compute=compute, busy=busy, transport=transport, **kept
+            ),
             rows="runs",
         )
         return

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import antiphon
-from antiphon.cli.chain import chained, refuse_beside_chain
+from antiphon.cli.chain import chained, check_chain
 from antiphon.cli.collectives import refuse_problem, schedules_of
 from antiphon.cli.declared import command
 from antiphon.cli.options import read_fabric
@@ -31,7 +31,7 @@ def emulate(
     root: int = 0,
     size: str = "8MiB",
     chain: str | None = None,
-    batch: int = 32,
+    batch: int | None = None,
     compute: str | None = None,
     busy: bool = False,
     report: str | None,
@@ -52,27 +52,31 @@ def emulate(
     Args:
         compare: A ring, a ring both ways, TTO and combs, which apply.
         chain: Train this model, a name or FILE.csv, by C-Cube's B, C1, C2, CC and R, or by one of ALGORITHMS.
-        batch: With --chain: samples on each rank.
+        batch: With --chain: samples on each rank.  [default: 32]
         compute: With --chain: how long layers compute, roofline, systolic or measured.  [default: the table's times,
             else a V100's]
         busy: With --chain: ranks multiply matrices meanwhile, instead of sleeping.
     """
+    check_chain(
+        chain,
+        {"batch": batch, "compute": compute, "busy": busy},
+        schedule=schedules,
+        bytes=size != "8MiB",
+        root=root,
+        compare=compare,
+        report=report,
+        collective=collective != "all-reduce",
+        algorithms=len(algorithms) > 1,
+    )
+    if not 1 <= given["repeat"] <= 1000:
+        raise click.UsageError(f"--repeat {given['repeat']}: 1 to 1,000")
     network = read_fabric(fabric)
     if chain is not None:
-        refuse_beside_chain(
-            schedule=schedules,
-            bytes=size != "8MiB",
-            root=root,
-            compare=compare,
-            report=report,
-            collective=collective != "all-reduce",
-            algorithms=len(algorithms) > 1,
-        )
         outcome = chained(
             chain,
             algorithms[0] if algorithms else None,
             network,
-            batch=batch,
+            batch=batch or 32,
             compute=compute,
             busy=busy,
             transport="cuda" if given["device"] == "cuda" else "testbed",

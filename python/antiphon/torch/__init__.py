@@ -48,7 +48,9 @@ def create(options: Any, _backend_options: object = None) -> Any:
     )
 
 
-def chain(model: Any, optimizer: Any, *, algorithm: str | None = None, group: Any = None) -> Any:
+def chain(
+    model: Any, optimizer: Any, *, algorithm: str | None = None, by_layer: bool = False, group: Any = None
+) -> Any:
     """Chains the exchange of a model's gradients with its next forward pass, layer by layer, as C-Cube does (HPCA
     2023).
 
@@ -66,6 +68,7 @@ def chain(model: Any, optimizer: Any, *, algorithm: str | None = None, group: An
             no gradients.
         algorithm: a specification such as ``overlapped-tree:trees=1``; default: the one that completes gradients in
             order soonest, as simulated.
+        by_layer: an optimizer that is not PyTorch's own steps each parameter by its own gradient alone.
         group: of the ranks; default: all.
 
     Returns:
@@ -75,10 +78,11 @@ def chain(model: Any, optimizer: Any, *, algorithm: str | None = None, group: An
     Raises:
         ValueError: for what cannot be chained: another backend, a model that was compiled or wrapped as a whole, sparse
             gradients, optimizers that need all gradients at once.
+        AntiphonError: for an algorithm that does not apply.
     """
     from antiphon.torch.chaining.model import Chained
 
-    return Chained(model, optimizer, algorithm, group)
+    return Chained(model, optimizer, algorithm, group, by_layer)
 
 
 def register(name: str = NAME) -> None:

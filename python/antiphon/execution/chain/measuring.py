@@ -34,6 +34,8 @@ EMULATED = ("testbed", "cuda")
 """Transports whose links have a rate: an emulated fabric, and a fabric inside a GPU."""
 CARRIERS = ("threads", "mpi", *EMULATED)
 WARM_UP_RUNS = 1
+LONGEST_US = 600e6
+"""Computation of an iteration."""
 
 
 class Variant(NamedTuple):
@@ -101,6 +103,11 @@ def measure_chain(
     expect("iterations", iterations, int)
     if not 1 <= iterations <= 10_000:
         raise AntiphonError(f"iterations {shown(iterations)}: 1 to 10,000", "bad-size")
+    expect("timeout_s", timeout_s, int, float)
+    if not 0.5 <= timeout_s <= 86_400:
+        raise AntiphonError(f"timeout_s {shown(timeout_s)}: 0.5 to 86,400 seconds", "bad-size")
+    if link_rate is not None and transport not in EMULATED:
+        raise AntiphonError(f"link_rate: links have no rate by {transport}; use {' or '.join(EMULATED)}", "bad-spec")
     if whole.ranks > MOST_RANKS:
         raise AntiphonError(f"{whole.ranks} ranks; at most {MOST_RANKS} are run on one machine", "too-large")
     work = workload(model)
@@ -117,6 +124,10 @@ def measure_chain(
     if 2 * size * whole.ranks > LARGEST_TOTAL:
         message = f"{2 * size * whole.ranks:,} bytes of weights and gradients; at most {LARGEST_TOTAL:,} are run"
         raise AntiphonError(message, "too-large")
+    computed_us = sum(each["forward_ns"] + each["backward_ns"] for each in layers) / 1e3
+    if computed_us > LONGEST_US:
+        message = f"{work.name}: an iteration computes for {computed_us / 1e6:,.0f} s; at most {LONGEST_US / 1e6:,.0f}"
+        raise AntiphonError(f"{message} are waited for: take a smaller batch", "too-large")
     variants = _variants(whole, algorithm, size)
     rates = None if calibration is None else MemoryRates.of(calibration)
     system = System("ideal")
@@ -138,8 +149,7 @@ def measure_chain(
         row["predicted_us"] = None if predicted_ns is None else predicted_ns / 1e3
         row |= {"least_us": min(times) / 1e3, "most_us": max(times) / 1e3, "equal": is_right}
         rows.append(row)
-    computed_ns = sum(each["forward_ns"] + each["backward_ns"] for each in layers)
-    return ChainMeasurement.of(whole, work.name, transport, len(layers), size, computed_ns / 1e3, iterations, rows)
+    return ChainMeasurement.of(whole, work.name, transport, len(layers), size, computed_us, iterations, rows)
 
 
 def _layers(plan: TrainingPlan) -> list[dict[str, Any]]:
@@ -245,9 +255,11 @@ def _in_namespaces(
     *,
     busy: bool,
 ) -> tuple[list[tuple[list[float], bool]], System]:
+    from antiphon.execution.testbed import network
     from antiphon.execution.testbed.emulation import rate_of, run_emulated, testbed
 
     rate = rate_of("namespaces", link_rate)
+    network.cables(fabric)  # before any work
     chain = {"layers": list(layers), "busy": busy, "chained": [each.chained for each in variants]}
     schedules = [each.schedule for each in variants]
     runs = run_emulated(fabric, schedules, rate, iterations, timeout_s, progress, chain)[1]

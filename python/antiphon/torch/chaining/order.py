@@ -9,6 +9,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
+READ = ("T", "mT", "H", "mH", "data", "real", "imag")
+"""Attributes of a tensor that are its numbers."""
+
 
 class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not there when types are checked
     """Looks at every operation of a forward pass.
@@ -44,7 +47,8 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not there w
     ) -> Any:
         kwargs = kwargs or {}
         # To read a shape or a type is no use.
-        if self.running and getattr(function, "__name__", "") != "__get__":
+        is_fact = getattr(function, "__name__", "") == "__get__" and function.__self__.__name__ not in READ
+        if self.running and not is_fact:
             for tensor in _tensors([args, kwargs]):
                 if id(tensor) in self.known:
                     users = self.users.setdefault(tensor, [])

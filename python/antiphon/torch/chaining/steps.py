@@ -18,6 +18,7 @@ class LayerSteps:
     def __init__(self, optimizer: Any) -> None:
         self.optimizer, self.whole = optimizer, optimizer.step
         self.settings: list[dict[str, Any]] = []
+        self.groups = len(optimizer.param_groups)
 
     def ask(self) -> None:
         """Keeps the settings of all groups of parameters: a scheduler may change them before all layers are done."""
@@ -25,6 +26,10 @@ class LayerSteps:
             {name: _kept(value) for name, value in group.items() if name != "params"}
             for group in self.optimizer.param_groups
         ]
+        if len(self.settings) != self.groups:
+            raise RuntimeError(
+                "antiphon: chain: the optimizer has got another group of parameters; chain it after that"
+            )
 
     def do(self, gradients: Iterable[tuple[Any, Any]], device: str) -> None:
         """Steps parameters that are given with gradients, which they have no longer than that."""
@@ -39,9 +44,15 @@ class LayerSteps:
             for parameter, gradient in some.items():
                 parameter.grad = gradient
             self.optimizer.param_groups = [group for group in groups if group["params"]]
+            before = [_settings(group) for group in self.optimizer.param_groups]
             # A forward pass may run without gradients or in fewer bits, which is not meant for this.
             with torch.inference_mode(False), torch.autocast(device, enabled=False):
                 self.whole()
+            if [_settings(group) for group in self.optimizer.param_groups] != before:
+                kind = type(self.optimizer).__name__
+                raise RuntimeError(
+                    f"antiphon: chain: {kind} keeps a state of all layers in its groups of parameters; use DDP"
+                )
         finally:
             self.optimizer.param_groups = groups
             for group, settings, own in zip(groups, now, members, strict=True):
@@ -49,6 +60,11 @@ class LayerSteps:
                 group["params"] = own
             for parameter in some:
                 parameter.grad = None
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    """Numbers and words of a group of parameters."""
+    return {name: value for name, value in group.items() if isinstance(value, (int, float, str, tuple))}
 
 
 def _kept(value: Any) -> Any:
