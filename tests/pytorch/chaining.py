@@ -245,11 +245,11 @@ class Turned(nn.Module):  # type: ignore[misc]
         return self.head(self.back(torch.tanh(self.first(x))))
 
 
-class Own(torch.optim.SGD):
+class Own(torch.optim.SGD):  # type: ignore[misc]
     """An optimizer that PyTorch does not know."""
 
 
-class Counting(torch.optim.SGD):
+class Counting(torch.optim.SGD):  # type: ignore[misc]
     """Counts its steps in its groups."""
 
     def step(self, closure: Any = None) -> None:

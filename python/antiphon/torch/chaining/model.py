@@ -196,7 +196,8 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
         if module._compiled_call_impl is not None:
             import torch.compiler
 
-            return torch.compiler.disable(wait)  # what it does is no part of the layer
+            found: Callable[..., None] = torch.compiler.disable(wait)  # what it does is no part of the layer
+            return found
         return wait
 
     def _do(self, layer: int) -> None:

@@ -47,7 +47,8 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not there w
     ) -> Any:
         kwargs = kwargs or {}
         # To read a shape or a type is no use.
-        is_fact = getattr(function, "__name__", "") == "__get__" and function.__self__.__name__ not in READ
+        attribute = getattr(function, "__self__", None) if getattr(function, "__name__", "") == "__get__" else None
+        is_fact = attribute is not None and attribute.__name__ not in READ
         if self.running and not is_fact:
             for tensor in _tensors([args, kwargs]):
                 if id(tensor) in self.known:
