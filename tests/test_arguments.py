@@ -26,6 +26,9 @@ WRONG = [
     "x" * 3000, b"x", [], [3], ["ring", 3], [None], {}, {"a": 1}, (1, 2), object(), object, len, MESH, RING,
     antiphon.System(), ...,
 ]  # fmt: skip
+LAYERS = antiphon.Workload.from_csv(
+    "layers", "layer,params,macs,input_elements,output_elements\na,64,64,1,1\nb,64,64,1,1\n"
+)
 SURROGATE = "\ud800"
 GIVEN: dict[str, Any] = {
     "fabric": MESH,
@@ -68,9 +71,11 @@ ALSO: dict[str, dict[str, Any]] = {
     "replay": {"trace": TRACE, "compute": None, "groups": None},
     **{key: {"name": "my-own"} for key in ("register", "register_fabric", "register_scheduler")},
     "measure": {"transport": "threads", "iterations": 1, "matrix": None},
+    "measure_chain": {"model": LAYERS, "iterations": 1, "transport": "threads", "compute": None, "link_rate": None},
 }
 FUNCTIONS = [name for name in antiphon.__all__ if inspect.isroutine(getattr(antiphon, name))]
 EXPENSIVE = {("noc", "cycles"), ("noc", "warm_up_cycles"), ("calibrate", "size"), ("measure", "sizes")}
+EXPENSIVE |= {("measure_chain", "iterations")}
 """Parameters whose larger values take long, and are checked by the core as the others are."""
 
 

@@ -96,6 +96,11 @@ def measure_chain(
         AntiphonError: as ``measure`` and ``emulate``; ``bad-size`` for a model without weights.
     """
     whole = as_fabric(fabric)
+    expect("transport", transport, str)
+    for name, text in (("algorithm", algorithm), ("compute", compute), ("link_rate", link_rate)):
+        expect(name, text, str, type(None))
+    expect("batch", batch, int)
+    expect("busy", busy, bool)
     if transport not in CARRIERS:
         raise AntiphonError(f"transport '{transport:.40}': one of {', '.join(CARRIERS)}", "unknown-name")
     if busy and transport == "cuda":
