@@ -69,6 +69,9 @@ def test_nothing_is_left_when_its_process_is_killed(by: signal.Signals) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as maker:
         assert maker.stdout is not None
         assert maker.stdout.readline() == b"made\n"
+        until = time.monotonic() + 5
+        while not sleeping() and time.monotonic() < until:
+            time.sleep(0.02)
         assert sleeping()
         maker.send_signal(by)
         maker.wait(10)
