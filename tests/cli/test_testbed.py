@@ -13,6 +13,7 @@ import antiphon
 import antiphon.cli.testbed  # its options are those of the function, not of what stands in for it
 from antiphon.execution.result import Emulated
 from antiphon.execution.testbed import emulation
+from antiphon.results import Table
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_chained_iterations(commands: Any, monkeypatch: pytest.MonkeyPatch) -> N
         assert (given["link_rate"], given["iterations"], given["batch"]) == ("50mbit", 2, 32)
         row = {"variant": "combs", "algorithm": "combs", "iteration_us": 2.0, "predicted_us": 1.0}
         rows = [row | {"least_us": 2.0, "most_us": 2.0, "equal": True}]
-        return antiphon.ChainMeasurement.of(antiphon.Fabric("mesh:2x2"), "m", "testbed", 1, 4, 1.0, 2, rows)
+        return antiphon.ChainMeasurement("mesh:2x2", "m", "testbed", 4, 1, 4, 1.0, 2, Table.of_rows(rows))
 
     monkeypatch.setattr(antiphon, "measure_chain", chained)
     arguments = ("testbed", "mesh:2x2", "combs", "--chain", "m.csv", "--link-rate", "50mbit", "--repeat", "2")

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antiphon._core import Schedule
 from antiphon.errors import AntiphonError
 
+Numbers: TypeAlias = NDArray[np.integer[Any]]
 Range = tuple[int, int]
 """First byte and end."""
 
@@ -36,6 +39,12 @@ class Piece:
     bytes: int
 
 
+def in_turn(schedule: Schedule, lanes: Numbers, chunks: Numbers) -> Numbers:
+    """The order in which chunks of lanes are dealt out, as indices: lanes of more chunks take more turns."""
+    share = (chunks + 1) / schedule.lanes["chunks"][lanes]
+    return np.lexsort((lanes, share))
+
+
 def dealt(schedule: Schedule, itemsize: int) -> list[Piece]:
     """The chunks of a schedule in the order in which they are dealt out, with numbers of ``itemsize`` bytes. In this
     order they hold the bytes of the model, whose layers follow each other.
@@ -46,9 +55,7 @@ def dealt(schedule: Schedule, itemsize: int) -> list[Piece]:
     [0, 16, 8, 24]
     """
     chunks = schedule.chunk_ranges(itemsize)
-    # Lanes of more chunks take more turns.
-    share = (chunks["chunk"] + 1) / schedule.lanes["chunks"][chunks["lane"]]
-    order = np.lexsort((chunks["lane"], share))
+    order = in_turn(schedule, chunks["lane"], chunks["chunk"])
     columns = [chunks["lane"], chunks["chunk"], chunks["first"], chunks["end"] - chunks["first"]]
     return [Piece(*each) for each in zip(*(column[order].tolist() for column in columns), strict=True)]
 

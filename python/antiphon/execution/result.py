@@ -172,22 +172,6 @@ class ChainMeasurement(Result):
         " ``equal``: whether the weights of all ranks are what they must be, to the bit."
     )
 
-    @classmethod
-    def of(
-        cls,
-        fabric: Fabric,
-        model: str,
-        transport: str,
-        layers: int,
-        size: int,
-        compute_us: float,
-        iterations: int,
-        rows: Sequence[dict[str, Any]],
-    ) -> ChainMeasurement:
-        """Of the runs of all variants."""
-        table = Table.of_rows(rows)
-        return cls(fabric.name, model, transport, fabric.ranks, layers, size, compute_us, iterations, table)
-
     def __repr__(self) -> str:
         verdict = "equal" if self.correct else "DIFFERENT"
         return f"<ChainMeasurement {self.model} on {self.fabric}: {self.runs.height} variants, weights {verdict}>"

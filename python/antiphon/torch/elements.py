@@ -16,7 +16,7 @@ class Reduction(NamedTuple):
     mean: bool = False
 
 
-_FLOATS = {
+FLOATS = {
     torch.float32: "float32",
     torch.float64: "float64",
     torch.float16: "float16",
@@ -42,10 +42,10 @@ _TRUTHS = {
 }
 
 _REDUCTIONS: dict[tuple[Any, Any], Reduction] = {
-    **{(dtype, op): Reduction(name, how) for dtype, name in _FLOATS.items() for op, how in _NUMBERS.items()},
+    **{(dtype, op): Reduction(name, how) for dtype, name in FLOATS.items() for op, how in _NUMBERS.items()},
     **{(dtype, op): Reduction(name, how) for dtype, name in _INTEGERS.items() for op, how in _NUMBERS.items()},
     **{(dtype, op): Reduction(name, how) for dtype, name in _INTEGERS.items() for op, how in _BITS.items()},
-    **{(dtype, ReduceOp.AVG): Reduction(name, "sum", True) for dtype, name in [*_FLOATS.items(), *_INTEGERS.items()]},
+    **{(dtype, ReduceOp.AVG): Reduction(name, "sum", True) for dtype, name in [*FLOATS.items(), *_INTEGERS.items()]},
     **{(torch.bool, op): Reduction("uint8", how) for op, how in _TRUTHS.items()},
     **{(dtype, ReduceOp.SUM): Reduction(name, "sum") for dtype, name in _PAIRS.items()},
     **{(dtype, ReduceOp.AVG): Reduction(name, "sum", True) for dtype, name in _PAIRS.items()},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -12,13 +13,14 @@ from antiphon._core import Execution, Fabric, Schedule, System, TrainingPlan, Wo
 from antiphon.arguments import expect, shown
 from antiphon.calibration.result import Calibration
 from antiphon.errors import AntiphonError, NotApplicable
-from antiphon.execution.chain.rank import ELEMENT, ChainedRank, in_threads, timed
+from antiphon.execution.chain.rank import ELEMENT, WARM_UP_RUNS, ChainedRank, in_threads, timed
 from antiphon.execution.measuring import LARGEST_TOTAL, MOST_RANKS
 from antiphon.execution.prediction import MemoryRates
 from antiphon.execution.result import ChainMeasurement
 from antiphon.given import as_fabric
 from antiphon.models.given import workload
 from antiphon.parallel import cores
+from antiphon.results import SimulationResult, Table
 
 BARRIER, OVERLAPPED, RING = "overlapped-tree:overlap=no", "overlapped-tree", "ring"
 VARIANTS = (
@@ -33,7 +35,6 @@ chained."""
 EMULATED = ("testbed", "cuda")
 """Transports whose links have a rate: an emulated fabric, and a fabric inside a GPU."""
 CARRIERS = ("threads", "mpi", *EMULATED)
-WARM_UP_RUNS = 1
 LONGEST_US = 600e6
 """Computation of an iteration."""
 
@@ -135,26 +136,32 @@ def measure_chain(
         raise AntiphonError(f"{message} are waited for: take a smaller batch", "too-large")
     variants = _variants(whole, algorithm, size)
     rates = None if calibration is None else MemoryRates.of(calibration)
-    system = System("ideal")
-    if transport in EMULATED:
-        how = (link_rate, iterations, timeout_s, progress)
-        run = _on_gpu if transport == "cuda" else partial(_in_namespaces, busy=busy)
-        measured, system = run(whole, variants, layers, *how)
-    elif transport == "mpi":
-        measured = _by_mpi(variants, layers, busy, iterations, timeout_s, progress)
-    else:
-        measured = _in_threads(variants, layers, busy, iterations, progress)
+    training = ChainedTraining(whole, variants, layers, busy, link_rate, iterations, timeout_s, progress)
+    ways = {"threads": training.in_threads, "mpi": training.by_mpi, "testbed": training.in_namespaces}
+    measured, system = ways.get(transport, training.on_gpu)()
+    # Variants share schedules.
+    simulated = cache(lambda schedule: simulate(whole, schedule, system))
     rows = []
     for variant, (times, is_right) in zip(variants, measured, strict=True):
-        predicted_ns = None
+        row = {"variant": variant.name, "algorithm": variant.schedule.algorithm, "iteration_us": median(times) / 1e3}
+        row["predicted_us"] = None
         if transport in EMULATED or rates is not None:
             exchange_ns = None if rates is None else rates.predicted_ns(variant.schedule, transport)
-            predicted_ns = _predicted_ns(whole, variant, plans[variant.chained], system, exchange_ns)
-        row = {"variant": variant.name, "algorithm": variant.schedule.algorithm, "iteration_us": median(times) / 1e3}
-        row["predicted_us"] = None if predicted_ns is None else predicted_ns / 1e3
+            plan = plans[variant.chained]
+            row["predicted_us"] = _predicted_ns(simulated(variant.schedule), variant, plan, exchange_ns) / 1e3
         row |= {"least_us": min(times) / 1e3, "most_us": max(times) / 1e3, "equal": is_right}
         rows.append(row)
-    return ChainMeasurement.of(whole, work.name, transport, len(layers), size, computed_us, iterations, rows)
+    return ChainMeasurement(
+        fabric=whole.name,
+        model=work.name,
+        transport=transport,
+        ranks=whole.ranks,
+        layers=len(layers),
+        gradient_bytes=size,
+        compute_us=computed_us,
+        iterations=iterations,
+        runs=Table.of_rows(rows),
+    )
 
 
 def _layers(plan: TrainingPlan) -> list[dict[str, Any]]:
@@ -190,114 +197,101 @@ def _built(fabric: Fabric, spec: str, size: int) -> Schedule:
     return schedule
 
 
-def _predicted_ns(
-    fabric: Fabric, variant: Variant, plan: TrainingPlan, system: System, exchange_ns: float | None
-) -> float:
+def _predicted_ns(found: SimulationResult, variant: Variant, plan: TrainingPlan, exchange_ns: float | None) -> float:
     """The iteration by the timing model of `train`. Where only the time of an exchange is known, its chunks are
     complete after the shares of it that the fabric would take."""
-    found = simulate(fabric, variant.schedule, system)
     chunks = dict(found.chunks)
     if exchange_ns is not None:
         chunks["complete_ns"] = chunks["complete_ns"] * (exchange_ns / found.time_ns)
     return plan.run([exchange_ns or found.time_ns], [chunks if variant.chained else None]).time_ns
 
 
-def _in_threads(
-    variants: Sequence[Variant],
-    layers: Sequence[dict[str, Any]],
-    busy: bool,
-    iterations: int,
-    progress: Callable[[float], object] | None,
-) -> list[tuple[list[float], bool]]:
-    found = []
-    for number, variant in enumerate(variants):
-        if progress is not None:
-            progress(number / len(variants))
-        execution, every = Execution(variant.schedule), range(variant.schedule.ranks)
-        ranks = [ChainedRank(variant.schedule, rank, layers, variant.chained, busy) for rank in every]
-
-        def once(ranks: list[ChainedRank] = ranks, execution: Execution = execution) -> tuple[int, int]:
-            for rank in ranks:
-                rank.prepare()
-            return in_threads(ranks, execution, cores())
-
-        times = list(timed(iterations, WARM_UP_RUNS, once))
-        found.append((times, not any(rank.wrong() for rank in ranks)))
-    return found
+Found = tuple[list[tuple[list[float], bool]], System]
+"""Of each variant: times of its iterations in ns, and whether all was right; and the system that predicts."""
 
 
-def _by_mpi(
-    variants: Sequence[Variant],
-    layers: Sequence[dict[str, Any]],
-    busy: bool,
-    iterations: int,
-    timeout_s: float,
-    progress: Callable[[float], object] | None,
-) -> list[tuple[list[float], bool]]:
-    from antiphon.execution.launch import launched
+@dataclass(frozen=True)
+class ChainedTraining:
+    """Iterations of all variants; arguments as of ``measure_chain``."""
 
-    chain = {
-        "layers": list(layers),
-        "busy": busy,
-        "iterations": iterations,
-        "chained": [each.chained for each in variants],
-    }
-    task = {"chain": chain, "timeout_s": timeout_s}
-    return [
-        (each["times_ns"], each["right"])
-        for each in launched(task, [v.schedule for v in variants], timeout_s, progress)
-    ]
+    fabric: Fabric
+    variants: Sequence[Variant]
+    layers: Sequence[dict[str, Any]]
+    busy: bool
+    link_rate: str | None
+    iterations: int
+    timeout_s: float
+    progress: Callable[[float], object] | None
 
+    def in_threads(self) -> Found:
+        """All ranks in this process."""
+        found = []
+        for variant in self._told():
+            schedule, execution = variant.schedule, Execution(variant.schedule)
+            every = range(schedule.ranks)
+            ranks = [ChainedRank(schedule, rank, self.layers, variant.chained, self.busy) for rank in every]
 
-def _in_namespaces(
-    fabric: Fabric,
-    variants: Sequence[Variant],
-    layers: Sequence[dict[str, Any]],
-    link_rate: str | None,
-    iterations: int,
-    timeout_s: float,
-    progress: Callable[[float], object] | None,
-    *,
-    busy: bool,
-) -> tuple[list[tuple[list[float], bool]], System]:
-    from antiphon.execution.testbed import network
-    from antiphon.execution.testbed.emulation import rate_of, run_emulated, testbed
+            def once(ranks: list[ChainedRank] = ranks, execution: Execution = execution) -> tuple[int, int]:
+                for rank in ranks:
+                    rank.prepare()
+                return in_threads(ranks, execution, cores())
 
-    rate = rate_of("namespaces", link_rate)
-    network.cables(fabric)  # before any work
-    chain = {"layers": list(layers), "busy": busy, "chained": [each.chained for each in variants]}
-    schedules = [each.schedule for each in variants]
-    runs = run_emulated(fabric, schedules, rate, iterations, timeout_s, progress, chain)[1]
-    return [(times, wrong == 0) for times, wrong in runs], testbed(rate)
+            times = list(timed(self.iterations, WARM_UP_RUNS, once))
+            found.append((times, not any(rank.wrong() for rank in ranks)))
+        return found, System("ideal")
 
+    def by_mpi(self) -> Found:
+        """A process a rank."""
+        from antiphon.execution.launch import launched
 
-def _on_gpu(
-    fabric: Fabric,
-    variants: Sequence[Variant],
-    layers: Sequence[dict[str, Any]],
-    link_rate: str | None,
-    iterations: int,
-    timeout_s: float,
-    progress: Callable[[float], object] | None,
-) -> tuple[list[tuple[list[float], bool]], System]:
-    from antiphon.execution.cuda.device import Gpu
-    from antiphon.execution.cuda.program import Layer
-    from antiphon.execution.cuda.testbed import GpuFabric
-    from antiphon.execution.testbed.emulation import rate_of
+        task = {"chain": self._task(), "timeout_s": self.timeout_s}
+        results = launched(task, self._schedules(), self.timeout_s, self.progress)
+        return [(each["times_ns"], each["right"]) for each in results], System("ideal")
 
-    backward_ns = sum(each["backward_ns"] for each in layers)
-    forward = [Layer(each["gradient_bytes"], each["forward_ns"]) for each in layers]
-    gpu, found = Gpu(), []
-    try:
-        there = GpuFabric(gpu, fabric, rate_of("cuda", link_rate) / 8e9, timeout_s)
-        for number, variant in enumerate(variants):
-            if progress is not None:
-                progress(number / len(variants))
-            loaded = there.loaded(variant.schedule, ELEMENT, forward, is_chained=variant.chained)
-            runs = [loaded.run() for _ in range(WARM_UP_RUNS + iterations)]
-            loaded.close()
-            times = [backward_ns + run.time_ns for run in runs[WARM_UP_RUNS:]]
-            found.append((times, not any(run.wrong for run in runs)))
-        return found, there.system
-    finally:
-        gpu.close()
+    def in_namespaces(self) -> Found:
+        """On an emulated fabric."""
+        from antiphon.execution.testbed import network
+        from antiphon.execution.testbed.emulation import rate_of, run_emulated, testbed
+
+        rate = rate_of("namespaces", self.link_rate)
+        network.cables(self.fabric)  # before any work
+        how = (rate, self.iterations, self.timeout_s, self.progress, self._task())
+        _, runs = run_emulated(self.fabric, self._schedules(), *how)
+        return [(times, wrong == 0) for times, wrong in runs], testbed(rate)
+
+    def on_gpu(self) -> Found:
+        """On a fabric inside a GPU."""
+        from antiphon.execution.cuda.device import Gpu
+        from antiphon.execution.cuda.program import Layer
+        from antiphon.execution.cuda.testbed import GpuFabric
+        from antiphon.execution.testbed.emulation import rate_of
+
+        backward_ns = sum(each["backward_ns"] for each in self.layers)
+        forward = [Layer(each["gradient_bytes"], each["forward_ns"]) for each in self.layers]
+        gpu, found = Gpu(), []
+        try:
+            there = GpuFabric(gpu, self.fabric, rate_of("cuda", self.link_rate) / 8e9, self.timeout_s)
+            for variant in self._told():
+                loaded = there.loaded(variant.schedule, ELEMENT, forward, is_chained=variant.chained)
+                runs = [loaded.run() for _ in range(WARM_UP_RUNS + self.iterations)]
+                loaded.close()
+                times = [backward_ns + run.time_ns for run in runs[WARM_UP_RUNS:]]
+                found.append((times, not any(run.wrong for run in runs)))
+            return found, there.system
+        finally:
+            gpu.close()
+
+    def _told(self) -> Iterator[Variant]:
+        """The variants, one after the other, with progress."""
+        for number, variant in enumerate(self.variants):
+            if self.progress is not None:
+                self.progress(number / len(self.variants))
+            yield variant
+
+    def _schedules(self) -> list[Schedule]:
+        return [each.schedule for each in self.variants]
+
+    def _task(self) -> dict[str, Any]:
+        """What processes of ranks are told."""
+        chained = [each.chained for each in self.variants]
+        return {"layers": list(self.layers), "busy": self.busy, "iterations": self.iterations, "chained": chained}

@@ -22,6 +22,7 @@ PERIOD = 9
 """Gradients repeat after so many numbers; they are -4 to 4, so that sums are exact."""
 PRODUCT = 128
 """Rows and columns of the matrices whose products keep a rank busy."""
+WARM_UP_RUNS = 1
 CALIBRATED = 200
 """Products that are timed before."""
 
@@ -215,7 +216,7 @@ def chained_rank(
             start_ns, end_ns = rank.run(lambda told: carrier.run(executor, rank.gradients.view("uint8"), told))
             return -round(carrier.max(-start_ns)), round(carrier.max(end_ns))
 
-        times = list(timed(chain["iterations"], 1, once))
+        times = list(timed(chain["iterations"], WARM_UP_RUNS, once))
         yield {"times_ns": times, "right": carrier.sum(rank.wrong()) == 0}
 
 

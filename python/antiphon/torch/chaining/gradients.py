@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,4 @@ class Gradients:
 
 def fingerprint(names: Sequence[str]) -> int:
     """A number below 2^62 that is equal where names are."""
-    from hashlib import sha256
-
-    return int(np.frombuffer(sha256("\n".join(names).encode()).digest()[:8], np.uint64)[0] >> np.uint64(2))
+    return int.from_bytes(sha256("\n".join(names).encode()).digest()[:8], "big") >> 2

@@ -17,7 +17,7 @@ from antiphon.torch.chaining.gradients import Gradients, fingerprint
 from antiphon.torch.chaining.order import Recorder, layers_of
 from antiphon.torch.chaining.pending import Pending
 from antiphon.torch.chaining.steps import LayerSteps
-from antiphon.torch.elements import _FLOATS
+from antiphon.torch.elements import FLOATS
 from antiphon.torch.plans.building import SMALL_BYTES
 from antiphon.torch.plans.chained import chained_schedule
 
@@ -149,7 +149,7 @@ class Chained(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
                 raise ValueError(f"antiphon: chain: the optimizer lacks parameter {name}; give it, or freeze it first")
             if parameter.is_meta or is_lazy(parameter):
                 raise ValueError(f"antiphon: chain: parameter {name} has no numbers yet; run the model once before")
-            if parameter.dtype not in _FLOATS or parameter.layout != torch.strided:
+            if parameter.dtype not in FLOATS or parameter.layout != torch.strided:
                 raise ValueError(f"antiphon: chain: parameter {name} is of {parameter.dtype}, {parameter.layout}")
             if hasattr(parameter, "device_mesh"):
                 raise ValueError(f"antiphon: chain: parameter {name} is sharded (DTensor); use FSDP's own exchange")

@@ -11,6 +11,7 @@ import numpy as np
 from antiphon._core import Fabric, Schedule, System, simulate
 from antiphon.collective.result import REFUSALS
 from antiphon.errors import AntiphonError
+from antiphon.execution.layers import in_turn
 from antiphon.torch.plans.building import COMPARED_BYTES, schedule_of
 
 TRIED = ("overlapped-tree", "forest", "combs", "multitree", "ring-bi")
@@ -40,9 +41,7 @@ def chained_schedule(fabric: Fabric, bytes: int, system: System, algorithm: str 
 def mean_wait_ns(fabric: Fabric, schedule: Schedule, system: System) -> float:
     """How long a byte waits, on average, until all bytes dealt out up to it are complete at all ranks."""
     chunks = simulate(fabric, schedule, system, "packet").chunks
-    lanes = schedule.lanes
-    share = (chunks["chunk"] + 1) / lanes["chunks"][chunks["lane"]]
-    order = np.lexsort((chunks["lane"], share))
+    lanes, order = schedule.lanes, in_turn(schedule, chunks["lane"], chunks["chunk"])
     weights = (lanes["bytes"] / lanes["chunks"])[chunks["lane"]][order]
     return float(np.average(np.maximum.accumulate(chunks["complete_ns"][order]), weights=weights))
 
