@@ -72,7 +72,11 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
     let message = router + 2 * of(system.energy.interface_aj_per_byte) + ends;
     let bytes = u128::from(task.bytes);
     let own: Vec<NodeId> = task.sites.iter().map(|site| site.node).collect();
-    let ways = CheapestMessages::new(fabric, byte, message, &own, &task.helpers);
+    // Of a message to or from a switch that adds or multicasts one end alone reads or writes.
+    let switches: Vec<NodeId> = fabric.computing_switches().collect();
+    let of_message = if switches.is_empty() { message } else { message - ends / 2 };
+    let helpers = [&task.helpers[..], &switches].concat();
+    let ways = CheapestMessages::new(fabric, byte, of_message, &own, &helpers);
     let tree = |shard: u128, part: usize, own: [Attojoules; 2]| shard * ways.tree.max(ways.all[part] - own[part]);
     let owned = |part: usize| {
         let sites = task.sites.iter().zip(&ways.least);

@@ -1,13 +1,14 @@
 //! Lower bounds: how fast anything could be.
 //!
-//! Every bound holds for every schedule that ships partial sums or copies, whatever its order, chunks and routes, on
-//! switches that only forward. All are computed in integers and rounded down to a picosecond. Cuts and strength are
+//! Every bound holds for every schedule that ships partial sums or copies, whatever its order, chunks and routes, and whatever
+//! switches add and multicast that can. All are computed in integers and rounded down to a picosecond. Cuts and strength are
 //! the exact optimum over all cuts and all partitions, except for AllToAll, whose worst cut is looked for; there prices of
 //! links, found by a linear program, are the optimum. So may they say more of an AllReduce where links are not equally fast both ways.
 
 mod all_to_all;
 mod capacity;
 mod certified;
+mod computing;
 mod cut;
 mod energy;
 mod gossip;
@@ -142,7 +143,9 @@ pub fn subject(schedule: &Schedule) -> &'static str {
 /// All bounds, with that by latency, or those by cuts, partitions and the volume.
 fn bound(fabric: &Fabric, system: &System, task: &Task, latency_ps: Option<Picos>) -> Bound {
     let capacities = Capacities::new(fabric, system);
-    let partition = (task.kind == Kind::AllReduce).then(|| strength::weakest(fabric, &capacities, task));
+    let freed = computing::freed(fabric, &capacities, task);
+    let of_parts = freed.as_ref().unwrap_or(&capacities);
+    let partition = (task.kind == Kind::AllReduce).then(|| strength::weakest(fabric, of_parts, task));
     let strength_ps = partition.as_ref().map(|partition| capacities.time(partition.load));
     let cut = cut::cut(fabric, &capacities, task);
     let cut_ps = capacities.time(cut.load);
@@ -178,7 +181,7 @@ fn prices_of(fabric: &Fabric, system: &System, task: &Task) -> Option<Certificat
         return None;
     }
     let graph = synthesis::Graph::new(fabric, system);
-    if task.kind == Kind::AllReduce && graph.is_symmetric() {
+    if task.kind == Kind::AllReduce && (graph.is_symmetric() || fabric.computing_switches().next().is_some()) {
         return None;
     }
     let is_of_all = !task.has_matrix()

@@ -6,13 +6,14 @@
 //! whatever they are.
 
 use super::capacity::{Capacities, Load};
+use super::computing::ReadStar;
 use super::gossip::gossip;
 use super::paths::{CheapestPaths, UNREACHABLE};
 use super::task::Task;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::checkpoint;
 use antiphon_model::collective::Kind;
-use antiphon_model::fabric::{Fabric, NodeId};
+use antiphon_model::fabric::{Fabric, Link, NodeId};
 use antiphon_model::schedule::Certificate;
 use std::collections::{HashMap, HashSet};
 
@@ -62,6 +63,9 @@ pub(super) fn load(fabric: &Fabric, capacities: &Capacities, task: &Task, certif
         Kind::AllGather | Kind::ReduceScatter => {
             (0..).zip(&groups).map(|(root, group)| arborescence(&ways, root) * shards(group)).sum()
         }
+        Kind::AllReduce if fabric.computing_switches().next().is_some() => {
+            u128::from(task.bytes) * with_computing_switches(fabric, task, &prices, &ways)
+        }
         Kind::AllReduce => {
             // Whatever order all messages have; and every site's data must reach all, and all data every site.
             let back: Vec<Vec<u64>> = (0..groups.len()).map(|to| ways.iter().map(|from| from[to]).collect()).collect();
@@ -70,6 +74,25 @@ pub(super) fn load(fabric: &Fabric, capacities: &Capacities, task: &Task, certif
         }
     };
     Ok(Load { bytes, capacity: worth })
+}
+
+/// What an element of an AllReduce costs at least where switches add or multicast. Over a cut it goes both ways, whatever they do; and
+/// it costs no less than where their links are free, or in a star of such a switch.
+fn with_computing_switches(fabric: &Fabric, task: &Task, prices: &[u64], ways: &[Vec<u64>]) -> u128 {
+    let star = ReadStar::of(fabric, task).map_or(0, |star| star.all_reduce_cost(prices));
+    if let [there, back] = ways {
+        return star.max(u128::from(there[1].max(back[0])));
+    }
+    let computes = |node: NodeId| fabric.nodes[node as usize].compute.is_some();
+    let freed = |(link, &price): (&Link, &u64)| if computes(link.from) || computes(link.to) { 0 } else { price };
+    let prices: Vec<u64> = fabric.links.iter().zip(prices).map(freed).collect();
+    let groups = groups(fabric, task, &prices);
+    let paths = CheapestPaths::of_costs(fabric, false, &prices);
+    let way = |group: &Vec<usize>| {
+        let cost = paths.from(task.sites[group[0]].node);
+        groups.iter().map(|to| cost[task.sites[to[0]].node as usize]).collect::<Vec<u64>>()
+    };
+    star.max(gossip(&groups.iter().map(way).collect::<Vec<_>>()))
 }
 
 /// Sites between which free links lead both ways, over whatever nodes.

@@ -25,7 +25,7 @@ fn graph(ranks: &[bool], links: Vec<Link>) -> Result<Fabric> {
     let node = |(id, &has): (usize, &bool)| Node {
         name: id.to_string(),
         rank: if has { next.next() } else { None },
-        coords: vec![],
+        ..Node::switch("", [])
     };
     let nodes = ranks.iter().enumerate().map(node).collect();
     Fabric::new("t", Shape::Graph, nodes, links)

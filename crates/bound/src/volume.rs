@@ -1,6 +1,7 @@
 //! The volume bound: bytes times links all schedules must cross, over the rate of all links.
 
 use super::capacity::{Capacities, Load};
+use super::computing::ReadStar;
 use super::paths::CheapestPaths;
 use super::task::Task;
 use antiphon_model::collective::Kind;
@@ -9,12 +10,13 @@ use antiphon_model::fabric::Fabric;
 /// Load on all links together.
 ///
 /// To be summed, every element must leave all sites but one, before any rank can hold the sum; to be spread, it must
-/// then enter all but one. In AllToAll nothing is summed or copied, so every byte crosses as many links as the ranks
+/// then enter all but one, or more where it goes over a switch that is read ([`ReadStar`]). In AllToAll nothing is summed or copied, so every byte crosses as many links as the ranks
 /// are apart. O(1), AllToAll O(sites * links).
 pub(super) fn volume(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Load {
     let others = task.sites.len() as u128 - 1;
+    let of_star = |star: ReadStar| star.all_reduce_cost(&vec![1; fabric.links.len()]);
     let bytes = match task.kind {
-        Kind::AllReduce => 2 * others * task.bytes as u128,
+        Kind::AllReduce => ReadStar::of(fabric, task).map_or(2 * others, of_star) * task.bytes as u128,
         Kind::ReduceScatter | Kind::AllGather | Kind::Broadcast | Kind::Reduce => others * task.bytes as u128,
         Kind::AllToAll => all_to_all(fabric, task),
     };

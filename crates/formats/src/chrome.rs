@@ -50,7 +50,12 @@ fn process_of(track: Track) -> u32 {
 
 fn name_of(track: Track, trace: &Trace, fabric: &Fabric) -> String {
     let id = match track {
-        Track::Rank(rank) => return format!("rank {rank}"),
+        Track::Rank(rank) => {
+            return match rank.checked_sub(fabric.ranks() as u32) {
+                Some(switch) => format!("switch {}", fabric.nodes[switch as usize].name),
+                None => format!("rank {rank}"),
+            };
+        }
         Track::Link(id) => id,
     };
     let link = fabric.link(id);

@@ -46,6 +46,7 @@ impl FileFormat for Goal {
 /// # Errors
 /// [`Code::TooLarge`] past [`MAX_MESSAGES`]; [`Code::Interrupted`].
 fn write(schedule: &Schedule, watch: Watch) -> Result<String> {
+    schedule.without_switches("goal")?;
     let messages = schedule.messages();
     if messages > MAX_MESSAGES {
         let what = format!("goal: {messages} messages, at most {MAX_MESSAGES} are written; choose fewer chunks");

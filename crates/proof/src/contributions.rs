@@ -72,7 +72,7 @@ struct Holdings<'a> {
 
 impl<'a> Holdings<'a> {
     fn new(schedule: &'a Schedule) -> Self {
-        let ranks = schedule.ranks as usize;
+        let ranks = schedule.participants() as usize;
         let reduces = schedule.collective.kind.reduces();
         let takes_part = participation(schedule);
         let bits = if reduces { ranks } else { 1 };
@@ -250,7 +250,7 @@ struct Trail<'a> {
 impl<'a> Trail<'a> {
     /// Up to a transfer, or to the end.
     fn new(schedule: &'a Schedule, of: u32, list: &[TransferId], until: Option<TransferId>) -> Self {
-        let ranks = schedule.ranks as usize;
+        let ranks = schedule.participants() as usize;
         let (holds, came, gone) = (vec![false; ranks], vec![None; ranks], vec![None; ranks]);
         let mut trail = Trail { schedule, of, holds, came, gone, last: of };
         trail.holds[of as usize] = true;

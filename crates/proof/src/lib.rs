@@ -12,6 +12,7 @@ mod order;
 mod proven;
 mod races;
 mod routes;
+mod switches;
 pub mod text;
 
 #[cfg(test)]
@@ -121,6 +122,7 @@ fn verify_run(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<()> 
     schedule.check(fabric)?;
     routes::check(fabric, schedule)?;
     configuration::check(fabric, schedule)?;
+    switches::check(fabric, schedule)?;
     order::check(schedule, watch)
 }
 
@@ -157,7 +159,7 @@ pub fn check_order(schedule: &Schedule) -> Result<()> {
 
 /// Ranks that take part with data of their own, by rank.
 pub fn participation(schedule: &Schedule) -> Vec<bool> {
-    let mut takes_part = vec![true; schedule.ranks as usize];
+    let mut takes_part: Vec<bool> = (0..schedule.participants()).map(|one| one < schedule.ranks).collect();
     for &rank in &schedule.excluded {
         takes_part[rank as usize] = false;
     }

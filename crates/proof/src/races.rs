@@ -252,7 +252,7 @@ impl<'a> Locations<'a> {
         let transfers = &schedule.transfers;
         Locations {
             schedule,
-            locations: (0..schedule.ranks).map(|_| Location::default()).collect(),
+            locations: (0..schedule.participants()).map(|_| Location::default()).collect(),
             pairs: UnorderedPairs { transfers, needed_by: vec![TransferId::MAX; transfers.len()], open: vec![] },
         }
     }

@@ -141,6 +141,7 @@ impl Executor {
             provable(schedule)?;
             let schedule = schedule.0.clone();
             core::check_elements(&schedule, element.bytes())?;
+            schedule.without_switches("processes")?;
             if rank >= schedule.ranks {
                 return Err(Error::new(Code::BadSize, format!("rank {rank} of {}", schedule.ranks)));
             }

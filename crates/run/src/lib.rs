@@ -45,13 +45,19 @@ const MAX_MESSAGES: u64 = 1 << 26;
 /// # Errors
 /// [`Code::BadSize`] if a buffer has another length or does not consist of whole elements,
 /// [`Code::TooLarge`] past 2^26 messages, [`Code::NotProven`] if it could deadlock.
-pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: Option<u64>) -> Result<()> {
+pub fn execute<T: Copy + Default + Add<Output = T>>(
+    schedule: &Schedule,
+    data: &mut [Vec<T>],
+    seed: Option<u64>,
+) -> Result<()> {
     check_data(schedule, data)?;
     check_order(schedule)?;
+    let mut all: Vec<Vec<T>> = data.iter_mut().map(std::mem::take).chain(switch_memories(schedule)).collect();
     match seed {
-        Some(seed) => random::shuffled(schedule, data, seed),
-        None => random::in_order(schedule, data),
+        Some(seed) => random::shuffled(schedule, &mut all, seed),
+        None => random::in_order(schedule, &mut all),
     }
+    data.iter_mut().zip(all).for_each(|(own, done)| *own = done);
     Ok(())
 }
 
@@ -71,6 +77,12 @@ fn check_data<T, B: AsRef<[T]>>(schedule: &Schedule, data: &[B]) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// The memory of every switch that takes part: zeros.
+fn switch_memories<T: Copy + Default>(schedule: &Schedule) -> impl Iterator<Item = Vec<T>> + '_ {
+    let elements = memory_bytes(schedule) / size_of::<T>() as u64;
+    schedule.switches.iter().map(move |_| vec![T::default(); elements as usize])
 }
 
 /// Bytes of the buffer of every rank: the collective's, and for AllToAll that for each source.

@@ -10,12 +10,12 @@ use std::ops::{Add, Range};
 const MAX_FLYING: usize = 64;
 
 /// Executes in schedule order.
-pub fn in_order<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>]) {
+pub fn in_order<T: Copy + Default + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>]) {
     Executor { schedule, data }.in_order();
 }
 
 /// Executes in an order that `seed` chooses.
-pub fn shuffled<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: u64) {
+pub fn shuffled<T: Copy + Default + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: u64) {
     Executor { schedule, data }.shuffled(SplitMix64(seed));
 }
 
@@ -31,7 +31,7 @@ struct Executor<'a, T> {
     data: &'a mut [Vec<T>],
 }
 
-impl<T: Copy + Add<Output = T>> Executor<'_, T> {
+impl<T: Copy + Default + Add<Output = T>> Executor<'_, T> {
     fn transfer(&self, message: TransferChunk) -> &Transfer {
         &self.schedule.transfers[message.transfer as usize]
     }
@@ -362,7 +362,7 @@ mod tests {
     }
 
     /// Numbers whose sum says in which order they were added.
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Default)]
     struct Digits(u64);
 
     impl Add for Digits {

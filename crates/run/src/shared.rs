@@ -2,7 +2,7 @@
 
 use super::random::SplitMix64;
 use super::rank::{RankMessage, RankProgress};
-use super::{Finality, MemoryPart, check_data, check_elements, elements, memory_bytes};
+use super::{Finality, MemoryPart, check_data, check_elements, elements, memory_bytes, switch_memories};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::{Watch, interruptible};
@@ -60,7 +60,7 @@ impl Execution {
                 cuts.sort_unstable();
                 cuts.dedup();
             }
-            if cuts.len().saturating_mul(schedule.ranks as usize) > MAX_PIECES {
+            if cuts.len().saturating_mul(schedule.participants() as usize) > MAX_PIECES {
                 let what = format!("the buffers have over {MAX_PIECES} pieces; take fewer chunks or ranks");
                 return Err(Error::new(Code::TooLarge, what));
             }
@@ -68,7 +68,7 @@ impl Execution {
         cuts.sort_unstable();
         cuts.dedup();
         let program = Program::new(schedule);
-        let ranks = (0..schedule.ranks).map(|rank| RankProgress::new(schedule, &program, rank)).collect();
+        let ranks = (0..schedule.participants()).map(|rank| RankProgress::new(schedule, &program, rank)).collect();
         Ok(Execution { schedule: schedule.clone(), ranks, cuts })
     }
 
@@ -77,7 +77,11 @@ impl Execution {
     ///
     /// # Errors
     /// [`Code::BadSize`] as [`super::execute`]; [`Code::TooLarge`] past 1,024 threads.
-    pub fn run<T: Copy + Add<Output = T> + Send + Sync>(&self, data: &mut [&mut [T]], threads: Threads) -> Result<()> {
+    pub fn run<T: Copy + Default + Add<Output = T> + Send + Sync>(
+        &self,
+        data: &mut [&mut [T]],
+        threads: Threads,
+    ) -> Result<()> {
         self.run_watched(data, threads, Watch::default(), &[], &mut |_, _| true)
     }
 
@@ -86,7 +90,7 @@ impl Execution {
     ///
     /// # Errors
     /// As [`Execution::run`]; [`Code::Interrupted`], with the data as they then are; [`Code::BadSpec`] as [`Finality::new`].
-    pub fn run_watched<T: Copy + Add<Output = T> + Send + Sync>(
+    pub fn run_watched<T: Copy + Default + Add<Output = T> + Send + Sync>(
         &self,
         data: &mut [&mut [T]],
         threads: Threads,
@@ -95,18 +99,22 @@ impl Execution {
         tell: &mut dyn FnMut(u32, u32) -> bool,
     ) -> Result<()> {
         check_data(&self.schedule, data)?;
+        let mut switches: Vec<Vec<T>> = switch_memories(&self.schedule).collect();
+        let mut all: Vec<&mut [T]> =
+            data.iter_mut().map(|own| &mut **own).chain(switches.iter_mut().map(Vec::as_mut_slice)).collect();
         let (workers, seed) = match threads {
-            Threads::Of(threads) => (threads.clamp(1, data.len()), None),
-            Threads::Pausing(seed) => (data.len(), Some(seed)),
+            Threads::Of(threads) => (threads.clamp(1, all.len()), None),
+            Threads::Pausing(seed) => (all.len(), Some(seed)),
         };
         if workers > MAX_THREADS {
             return Err(Error::new(Code::TooLarge, format!("{workers} threads; at most {MAX_THREADS} are run")));
         }
         let mut ranks: Vec<(u32, RankProgress)> = (0..).zip(self.ranks.iter().cloned()).collect();
-        for (id, rank) in ranks.iter_mut().filter(|_| !parts.is_empty()) {
+        let is_watched = |id: u32| !parts.is_empty() && id < self.schedule.ranks;
+        for (id, rank) in ranks.iter_mut().filter(|(id, _)| is_watched(*id)) {
             rank.watch(Finality::new(&self.schedule, *id, size_of::<T>() as u64, parts)?);
         }
-        let shared = SharedState::new(self, data);
+        let shared = SharedState::new(self, &mut all);
         let share = ranks.len().div_ceil(workers);
         thread::scope(|scope| {
             let (news, workers) = channel::<(u32, Vec<u32>)>();
@@ -193,7 +201,7 @@ impl<'a, T> SharedState<'a, T> {
     }
 }
 
-impl<T: Copy + Add<Output = T>> SharedState<'_, T> {
+impl<T: Copy + Default + Add<Output = T>> SharedState<'_, T> {
     /// Adds or stores the data of a message.
     fn apply(&self, message: &RankMessage) {
         let transfer = &self.schedule.transfers[message.transfer as usize];
@@ -217,7 +225,7 @@ struct Worker<'a, T> {
     news: Sender<(u32, Vec<u32>)>,
 }
 
-impl<T: Copy + Add<Output = T>> Worker<'_, T> {
+impl<T: Copy + Default + Add<Output = T>> Worker<'_, T> {
     fn run(mut self, ranks: &mut [(u32, RankProgress)]) {
         let mut states: Vec<_> = ranks.iter_mut().map(|(id, rank)| RankState::new(*id, rank)).collect();
         loop {

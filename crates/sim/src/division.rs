@@ -77,7 +77,7 @@ impl Division {
         let flits = plan.kinds.iter().map(|kind| transit.leading_flits(kind.packets.flits)).min()?;
         let parts = Division {
             of_link: links.iter().map(|link| part(link.from)).collect(),
-            of_rank: (0..plan.fabric.ranks() as u32).map(|rank| part(plan.node_of(0, rank))).collect(),
+            of_rank: (0..plan.participants() as u32).map(|rank| part(plan.node_of(0, rank))).collect(),
             count: count as u32,
             // One that follows others is told of a tick after it has begun.
             window: borders().map(|link| flits * plan.flit[link] + plan.latency[link] - 1).min()?,

@@ -48,7 +48,12 @@ fn moved(plan: &RunPlan) -> Moved {
         let kind = plan.kind(job);
         let flits = kind.packets.count * kind.packets.flits;
         moved.message(plan.route(job), flits, kind.chunks, kind.bytes, kind.adds);
-        let [memory, sram] = accesses(&plan.system.endpoint, kind.adds);
+        // One end reads, the other writes, and reads what it adds to. Switches have no such memory.
+        let [memory, sram] = match [job.from, job.to].map(|end| plan.switch_of(end).is_some()) {
+            [false, false] => accesses(&plan.system.endpoint, kind.adds),
+            [true, true] => [0, 0],
+            _ => accesses(&plan.system.endpoint, false).map(|both| both / 2),
+        };
         let bytes = u128::from(kind.bytes) * u128::from(kind.chunks);
         moved.memory_bytes += memory * bytes;
         moved.sram_bytes += sram * bytes;

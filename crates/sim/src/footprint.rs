@@ -62,7 +62,9 @@ pub fn footprints(plan: &RunPlan, units: &Units) -> Vec<Footprints> {
         let epoch = units.epochs[job.phase as usize];
         for lane in plan.lanes(job) {
             let bytes = plan.lane_bytes(job.flight, lane as u32);
-            for (rank, receives) in [(job.from, false), (job.to, true)] {
+            // A switch has no engine.
+            let ends = [(job.from, false), (job.to, true)].into_iter().filter(|end| plan.switch_of(end.0).is_none());
+            for (rank, receives) in ends {
                 let before = seen.get(&(rank, lane as u32, epoch)).copied();
                 if before.is_none() {
                     let part = parts.entry((family, rank)).or_default();

@@ -130,6 +130,7 @@ pub fn collect(
         ranks[job.to as usize].received_bytes += all_bytes;
         ranks[job.to as usize].reduce_ps += plan.clock.picos(kind.reduce) * kind.chunks;
     }
+    ranks.truncate(plan.fabric.ranks());
     let rate = |id| plan.system.rate_of(plan.fabric.link(id)).0;
     plan.channels.share(&mut bytes, rate);
     plan.channels.share(&mut packets, rate);

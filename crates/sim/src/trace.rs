@@ -126,7 +126,7 @@ fn add_links(plan: &RunPlan, traffic: &Traffic, all: &mut Vec<Span>) -> bool {
 /// interrupted is in several pieces: it had all time since it began but theirs, and they ended before it.
 fn add_ranks(plan: &RunPlan, log: &[(TransferId, u64, Ticks)], all: &mut Vec<Span>) -> bool {
     // When each rank added.
-    let mut adding: Vec<Vec<(Ticks, Ticks)>> = vec![vec![]; plan.fabric.ranks()];
+    let mut adding: Vec<Vec<(Ticks, Ticks)>> = vec![vec![]; plan.participants()];
     for &(id, chunk, at) in log {
         let job = &plan.jobs[id as usize];
         let (track, what) = (Track::Rank(job.to), Some(message(plan, id, chunk)));

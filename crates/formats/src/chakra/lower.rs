@@ -38,6 +38,7 @@ pub fn write_schedule(schedule: &Schedule) -> Result<Vec<Vec<u8>>> {
 /// As [`write_schedule`].
 pub fn lower(schedule: &Schedule) -> Result<JobGraph> {
     schedule.check_alone()?;
+    schedule.without_switches("chakra")?;
     let refuse = |what: &str| Err(Error::new(Code::NotApplicable, format!("chakra: {what}")));
     if matches!(schedule.collective.kind, Kind::Broadcast | Kind::Reduce) {
         return refuse("ASTRA-sim has custom AllReduces, ReduceScatters, AllGathers and AllToAlls only");

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 /// [`Code::NotApplicable`].
 pub fn check(schedule: &Schedule) -> Result<()> {
     schedule.check_alone()?;
+    schedule.without_switches("programs of thread blocks")?;
     let refuse = |what: &str| Err(Error::new(Code::NotApplicable, what));
     if schedule.matrix.is_some() {
         return refuse("chunks of all ranks are equal, so an all-to-all by a matrix cannot be written");

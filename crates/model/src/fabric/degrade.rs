@@ -1,4 +1,4 @@
-//! Degradations of a fabric: dropped and slowed links, excluded and dead ranks.
+//! Degradations of a fabric: dropped and slowed links, excluded and dead ranks; and what its switches compute.
 
 use super::{Fabric, LinkId, NodeId, Shape, View, link};
 use antiphon_base::error::{Code, Error, Result, nearest};
@@ -6,7 +6,7 @@ use antiphon_base::units::{clip, parse_decimal};
 use std::collections::HashSet;
 
 /// The degradations, for messages.
-const KINDS: [&str; 4] = ["drop", "slow", "exclude", "dead"];
+const KINDS: [&str; 5] = ["drop", "slow", "exclude", "dead", "switches"];
 
 /// `intact` with degradations such as `drop=3-4`, `drop=3>4`, `slow=2-3:0.5`, `exclude=5`, `dead=5`;
 /// their nodes are numbers or names of nodes of `intact`. Without dropped links and dead switches, what is left of a product stays one if it is a
@@ -18,9 +18,10 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
     let mut slowed_links = HashSet::new();
     let mut same_structure = true;
     for item in items {
-        let place = |error: Error| error.at(format_args!("fabric '{}': '{}'", intact.name, clip(item)));
+        let name = intact.name.clone();
+        let place = |error: Error| error.at(format_args!("fabric '{name}': '{}'", clip(item)));
         let (kind, value) = item.split_once('=').unwrap_or((item, ""));
-        same_structure &= kind == "slow";
+        same_structure &= ["slow", "switches"].contains(&kind);
         match kind {
             "drop" => {
                 for id in links_between(&intact, value).map_err(place)? {
@@ -39,6 +40,7 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
             }
             "exclude" => excluded[node_of_rank(&intact, value).map_err(place)? as usize] = true,
             "dead" => dead[intact.node(value).map_err(place)? as usize] = true,
+            "switches" => intact.set_switches(value).map_err(place)?,
             _ => {
                 let hint = nearest(kind, KINDS);
                 return Err(place(Error::new(

@@ -2,7 +2,7 @@
 
 use super::import::{self, JoinedBoxes};
 use super::spec::{FabricPreset, from_file};
-use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, link};
+use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Reduces, Shape, SwitchCompute, link};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::units::{clip, clip_error};
 use antiphon_base::watch::{checkpoint, interruptible};
@@ -156,6 +156,12 @@ struct FileNode {
     rank: bool,
     #[serde(default, skip_serializing_if = "Bounded::is_empty")]
     coords: Bounded<f64, MAX_COORDS>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reduces: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    multicasts: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reduce_rate_gb_per_s: Option<f64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -193,6 +199,9 @@ fn node_line(id: NodeId, node: &Node) -> String {
         name: Some(&node.name).filter(|name| **name != id.to_string()).cloned(),
         rank: node.rank.is_some(),
         coords: Bounded { items: node.coords.clone(), dropped: 0 },
+        reduces: node.compute.and_then(|compute| compute.reduces).map(|reduces| reduces.name().into()),
+        multicasts: node.compute.is_some_and(|compute| compute.multicasts),
+        reduce_rate_gb_per_s: node.compute.and_then(|compute| compute.rate).map(|rate| rate.as_gb_per_s()),
     })
 }
 
@@ -230,17 +239,28 @@ fn nodes(list: Vec<FileNode>) -> Result<Vec<Node>> {
     let mut ranks = 0;
     let mut nodes = Vec::with_capacity(list.len());
     for (id, given) in list.into_iter().enumerate() {
-        let name = given.name.unwrap_or_else(|| id.to_string());
+        let name = given.name.clone().unwrap_or_else(|| id.to_string());
         check_name(&name).map_err(|error| error.at(format_args!("nodes[{id}].name")))?;
-        let coords = given.coords.within("coords");
-        nodes.push(Node {
-            name,
-            rank: given.rank.then_some(ranks),
-            coords: coords.map_err(|error| error.at(format_args!("nodes[{id}]")))?,
-        });
+        let place = |error: Error| error.at(format_args!("nodes[{id}]"));
+        let compute = compute_of(&given).map_err(place)?;
+        let coords = given.coords.within("coords").map_err(place)?;
+        nodes.push(Node { name, rank: given.rank.then_some(ranks), coords, compute });
         ranks += u32::from(given.rank);
     }
     Ok(nodes)
+}
+
+/// What a switch computes.
+fn compute_of(given: &FileNode) -> Result<Option<SwitchCompute>> {
+    let reduces = given.reduces.as_deref().map(Reduces::parse).transpose()?;
+    let rate = given.reduce_rate_gb_per_s.map(link::rate).transpose()?;
+    if reduces.is_none() && !given.multicasts {
+        return if rate.is_none() { Ok(None) } else { Err(bad("a rate of sums without reduces")) };
+    }
+    if given.rank {
+        return Err(bad("a rank cannot reduce or multicast as switches do; add \"rank\": false"));
+    }
+    Ok(Some(SwitchCompute { reduces, multicasts: given.multicasts, rate }))
 }
 
 fn links(list: Vec<FileLink>, nodes: &[Node]) -> Result<Vec<Link>> {

@@ -9,6 +9,7 @@ pub mod dgx1v;
 pub mod file;
 pub mod grid;
 mod import;
+mod in_network;
 pub mod link;
 mod machine;
 mod mi;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub use in_network::{Reduces, SwitchCompute};
 pub use link::Link;
 pub use product::{Coordinates, Dimension, DimensionShape, Product};
 pub use route::Router;
@@ -57,17 +59,20 @@ pub struct Node {
     pub rank: Option<u32>,
     /// Position, one number a dimension; for drawing.
     pub coords: Vec<f64>,
+    /// What it adds and multicasts, if it is a switch that does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute: Option<SwitchCompute>,
 }
 
 impl Node {
     /// The node of `rank`, named after it.
     pub fn rank(rank: u32, coords: impl Into<Vec<f64>>) -> Node {
-        Node { name: rank.to_string(), rank: Some(rank), coords: coords.into() }
+        Node { name: rank.to_string(), rank: Some(rank), coords: coords.into(), compute: None }
     }
 
     /// A switch.
     pub fn switch(name: impl Into<String>, coords: impl Into<Vec<f64>>) -> Node {
-        Node { name: name.into(), rank: None, coords: coords.into() }
+        Node { name: name.into(), rank: None, coords: coords.into(), compute: None }
     }
 }
 

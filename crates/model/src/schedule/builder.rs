@@ -87,6 +87,7 @@ impl<'a> Builder<'a> {
                 group: fabric.members().unwrap_or_default().to_vec(),
                 excluded: vec![],
                 placement: vec![],
+                switches: vec![],
                 bundled_links: vec![],
                 lanes: vec![],
                 phases: vec![],
@@ -164,7 +165,7 @@ impl<'a> Builder<'a> {
     /// [`Code::BadFile`] for ranks that do not exist, [`Code::NotApplicable`] for ranks that the configuration of the
     /// phase does not join, [`Code::TooLarge`] for schedules past [`MAX_TRANSFERS`], [`MAX_LANE_TRANSFERS`] or [`MAX_HOPS`].
     pub fn send(&mut self, op: Op, from: u32, to: u32, payload: impl Into<Payload>, step: u32) -> Result<TransferId> {
-        let ranks = self.schedule.ranks;
+        let ranks = self.schedule.participants();
         if from >= ranks || to >= ranks {
             return Err(Error::new(
                 Code::BadFile,
@@ -381,7 +382,7 @@ impl<'a> Builder<'a> {
         let schedule = &mut self.schedule;
         let by_lane = schedule.transfers_by_lane();
         // Writes each rank has received of the current lane since it was last overwritten.
-        let mut writes = vec![Dependencies::new(); schedule.ranks as usize];
+        let mut writes = vec![Dependencies::new(); schedule.participants() as usize];
         let stores: Vec<bool> = match self.hold_sums {
             true => schedule.transfers.iter().map(|transfer| transfer.op == Op::Copy).collect(),
             false => vec![],

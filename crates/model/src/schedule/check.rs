@@ -1,7 +1,7 @@
 //! Every index and size of a schedule is in range.
 
-use super::{Dependency, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Schedule, Transfer};
-use crate::fabric::{Fabric, MAX_RANKS, listed};
+use super::{Dependency, Issue, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Schedule, Transfer};
+use crate::fabric::{Fabric, MAX_NODES, MAX_RANKS, NodeId, listed};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::clip;
 use antiphon_base::watch::interruptible;
@@ -29,6 +29,9 @@ impl Schedule {
         }
         if self.placement.iter().any(|&node| node as usize >= fabric.nodes.len()) {
             return bad(format!("placement names a node that is none of {}", fabric.nodes.len()));
+        }
+        if let Some(&node) = self.switches.iter().find(|&&node| !computes(fabric, node)) {
+            return bad(format!("its switch {node} is none that adds or multicasts"));
         }
         if let Some(phase) = self.phases.iter().find(|phase| phase.configuration >= fabric.configurations()) {
             let (name, number) = (clip(&phase.name), phase.configuration);
@@ -143,6 +146,12 @@ impl Schedule {
         if let Some(rank) = repeated(&self.excluded) {
             return bad(format!("rank {rank} is excluded twice; list it once"));
         }
+        if self.switches.len() > MAX_NODES || self.switches.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return bad("switches must name nodes in ascending order, each once".into());
+        }
+        if !self.switches.is_empty() && self.endpoint.issue != Issue::Links {
+            return bad("switches take part, so its issue must be links".into());
+        }
         if self.collective.root >= self.ranks {
             return bad(format!(
                 "root {} does not exist; ranks are 0 to {}",
@@ -191,7 +200,8 @@ impl Schedule {
 
     /// Checks a transfer; the number of its lanes and the bytes of all its messages.
     fn check_transfer(&self, id: usize, transfer: &Transfer) -> Result<(usize, u128)> {
-        if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {
+        let all = self.participants();
+        if transfer.from >= all || transfer.to >= all || transfer.from == transfer.to {
             return bad(format!("transfer {id} goes from rank {} to rank {}", transfer.from, transfer.to));
         }
         let (Some(lowest), Some(highest)) = (transfer.payload.iter().next(), transfer.payload.last()) else {
@@ -226,6 +236,11 @@ impl Schedule {
         }
         Ok((lanes, wire * first.chunks as u128))
     }
+}
+
+/// Whether a node is a switch that adds or multicasts.
+fn computes(fabric: &Fabric, node: NodeId) -> bool {
+    fabric.nodes.get(node as usize).is_some_and(|node| node.compute.is_some())
 }
 
 fn bad<T>(what: String) -> Result<T> {

@@ -30,6 +30,7 @@ pub use transfer::{Dependencies, Dependency, Event, Holds, Op, Payload, Route, T
 
 use crate::collective::{Align, Collective, Data, Matrix};
 use crate::fabric::{Fabric, LinkId, NodeId};
+use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Bytes;
 use antiphon_base::watch::interruptible;
 use serde::{Deserialize, Serialize};
@@ -164,6 +165,10 @@ pub struct Schedule {
     /// Node of every rank where that is not the fabric's own; empty otherwise.
     #[serde(default)]
     pub placement: Vec<NodeId>,
+    /// Switches that add or multicast in it, by their nodes. They take part behind the ranks: number `ranks + i` is the i-th of them, whose
+    /// memory begins with zeros.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<NodeId>,
     /// Links that act, each with all links of the same ends, as one channel of their summed rate;
     /// all other links act by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -216,8 +221,33 @@ impl Schedule {
         transfer.lanes().map(|lane| self.lanes[lane].chunk_bytes).sum()
     }
 
-    /// The node a rank is placed on.
+    /// Ranks and switches that send and receive.
+    pub fn participants(&self) -> u32 {
+        self.ranks + self.switches.len() as u32
+    }
+
+    /// Refuses a schedule in which switches add or multicast, for what has none.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`].
+    pub fn without_switches(&self, who: &str) -> Result<()> {
+        if self.switches.is_empty() {
+            return Ok(());
+        }
+        let what = format!("{who}: switches add in {}; give a schedule in which only ranks do", self.algorithm);
+        Err(Error::new(Code::NotApplicable, what))
+    }
+
+    /// The switch that a participant is, if it is no rank.
+    pub fn switch_of(&self, participant: u32) -> Option<NodeId> {
+        self.switches.get(participant.checked_sub(self.ranks)? as usize).copied()
+    }
+
+    /// The node a participant is on: where a rank is placed, or the switch.
     pub fn node_of(&self, fabric: &Fabric, rank: u32) -> NodeId {
+        if let Some(switch) = self.switch_of(rank) {
+            return switch;
+        }
         match self.placement.get(rank as usize) {
             Some(&node) => node,
             None => fabric.node_of_rank(rank),
@@ -242,9 +272,9 @@ impl Schedule {
         self.transfers.iter().map(|t| self.chunks(t)).sum()
     }
 
-    /// Whether `rank` takes part with data of its own.
+    /// Whether a participant has data of its own.
     pub fn participates(&self, rank: u32) -> bool {
-        !self.excluded.contains(&rank)
+        rank < self.ranks && !self.excluded.contains(&rank)
     }
 
     /// Transfers that carry each lane, by lane, each list in schedule order.

@@ -86,7 +86,8 @@ impl Program {
 
     /// Streams by what `peers` says of a transfer: for its sender, and for its receiver.
     fn grouped(schedule: &Schedule, peers: impl Fn(&Transfer) -> (u32, u32)) -> Program {
-        let mut streams: Vec<BTreeMap<(u32, bool), Vec<Instruction>>> = vec![BTreeMap::new(); schedule.ranks as usize];
+        let mut streams: Vec<BTreeMap<(u32, bool), Vec<Instruction>>> =
+            vec![BTreeMap::new(); schedule.participants() as usize];
         for id in interruptible(schedule.order()) {
             let transfer = &schedule.transfers[id as usize];
             let barrier = schedule.phases[..=transfer.phase as usize].iter().rposition(|phase| phase.barrier);

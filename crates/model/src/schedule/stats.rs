@@ -52,9 +52,9 @@ impl Schedule {
         fn what(schedule: &Schedule) -> impl PartialEq {
             let Schedule { schema: _, algorithm: _, certificate: _, phases, .. } = schedule;
             let Schedule { fabric, collective, bytes, matrix, align, ranks, group, excluded, placement, .. } = schedule;
-            let Schedule { bundled_links, lanes, transfers, endpoint, conflict_free, .. } = schedule;
+            let Schedule { switches, bundled_links, lanes, transfers, endpoint, conflict_free, .. } = schedule;
             let phases: Vec<_> = phases.iter().map(|phase| (phase.barrier, phase.configuration)).collect();
-            let whom = (fabric, collective, bytes, matrix, align, ranks, group, excluded, placement);
+            let whom = (fabric, collective, bytes, matrix, align, ranks, group, excluded, (placement, switches));
             // Lists of different lengths are told apart at once.
             (whom, conflict_free, transfers.len(), bundled_links, lanes, phases, endpoint, transfers)
         }

@@ -74,7 +74,13 @@ fn graph() -> impl Strategy<Value = Fabric> {
         select(vec!["x", "y", "\"up\" ☃"]),
     );
     let node = (any::<bool>(), vec(-100_000_000..100_000_000i64, 0..4));
-    (vec(node, 0..12), vec(link, 30)).prop_map(|(others, random)| {
+    let rate = Some(Rate::gb_per_s(308));
+    let computes = [
+        None,
+        Some(SwitchCompute { rate, ..SwitchCompute::of(Reduces::OnRead) }),
+        Some(SwitchCompute { reduces: None, multicasts: true, rate: None }),
+    ];
+    (vec(node, 0..12), vec(link, 30)).prop_map(move |(others, random)| {
         let mut nodes = vec![Node::rank(0, []), Node::rank(1, [])];
         for (is_rank, coords) in others {
             let ranks = nodes.iter().filter(|node| node.rank.is_some()).count() as u32;
@@ -82,6 +88,7 @@ fn graph() -> impl Strategy<Value = Fabric> {
                 name: format!("node {}", nodes.len()),
                 rank: is_rank.then_some(ranks),
                 coords: coords.into_iter().map(|x| x as f64 / 1e4).collect(),
+                compute: computes[nodes.len() % 3].filter(|_| !is_rank),
             });
         }
         let mut links = Vec::new();

@@ -11,6 +11,7 @@ mod exchange;
 mod forest;
 mod halving_doubling;
 mod hierarchical;
+mod in_network;
 mod multitree;
 mod nested_ring;
 mod optimal;
@@ -161,7 +162,7 @@ pub fn all() -> Vec<&'static dyn Algorithm> {
 }
 
 /// The algorithms of the core in documentation order.
-pub const ALL: [&dyn Algorithm; 17] = [
+pub const ALL: [&dyn Algorithm; 18] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -176,6 +177,7 @@ pub const ALL: [&dyn Algorithm; 17] = [
     &overlapped_tree::OverlappedTree,
     &halving_doubling::HalvingDoubling,
     &hierarchical::Hierarchical,
+    &in_network::InNetwork,
     &direct::Direct,
     &bruck::Bruck,
     &exchange::ExchangeAlgorithm,

@@ -11,6 +11,7 @@ mod endpoints;
 mod energy;
 mod flights;
 mod groups;
+mod in_network;
 mod larger;
 mod matrix;
 mod optimal;

@@ -40,6 +40,7 @@ impl RankPlan {
             let what = format!("{}: {}; it is not run", schedule.algorithm, schedule.proof().gaps);
             return Err(Error::new(Code::NotProven, what));
         }
+        schedule.without_switches("processes")?;
         if rank >= schedule.ranks {
             return Err(Error::new(Code::BadSize, format!("rank {rank} of {}", schedule.ranks)));
         }

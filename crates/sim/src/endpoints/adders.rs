@@ -25,7 +25,7 @@ pub struct Adders {
 impl Adders {
     /// Of all ranks of a plan, idle.
     pub fn new(plan: &RunPlan) -> Self {
-        let ranks = plan.fabric.ranks();
+        let ranks = plan.participants();
         let queued = if plan.flights.len() > 1 { ranks } else { 0 };
         Adders { free: vec![0; ranks], queued: (0..queued).map(|_| vec![]).collect() }
     }

@@ -48,7 +48,7 @@ pub struct MemoryPorts {
 impl MemoryPorts {
     /// Idle ranks, if those of the plan read at all.
     pub fn new(plan: &RunPlan) -> Option<MemoryPorts> {
-        plan.reads().then(|| MemoryPorts { ports: vec![MemoryPort::default(); plan.fabric.ranks()], ahead: vec![] })
+        plan.reads().then(|| MemoryPorts { ports: vec![MemoryPort::default(); plan.participants()], ahead: vec![] })
     }
 
     /// Adds so many interfaces.

@@ -261,7 +261,9 @@ impl<'a> Endpoints<'a> {
             true => RankEvent::Applied { transfer, chunk },
             false => RankEvent::Received { transfer, chunk },
         };
-        self.push(at + self.hand_off, event);
+        // A switch takes what comes as it passes.
+        let hand_off = self.plan.switch_of(self.plan.jobs[transfer as usize].to).map_or(self.hand_off, |_| 0);
+        self.push(at + hand_off, event);
     }
 
     /// The last packet of a message left its sender, or will at `at`.

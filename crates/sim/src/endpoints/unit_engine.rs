@@ -98,8 +98,8 @@ impl UnitEngines {
         let families = families.map(|of| DrivenFamily { parts: of.parts, messages: of.messages, ..Default::default() });
         let families: Vec<DrivenFamily> = families.collect();
         let engine = RankEngine::new(&ace, families.iter().flat_map(|of| &of.parts))?;
-        let lines = || UnitLines(vec![BinaryHeap::new(); plan.fabric.ranks()]);
-        let engines = vec![engine; plan.fabric.ranks()];
+        let lines = || UnitLines(vec![BinaryHeap::new(); plan.participants()]);
+        let engines = vec![engine; plan.participants()];
         Ok(Some(UnitEngines { families, engines, pending: lines(), loaded: lines() }))
     }
 }

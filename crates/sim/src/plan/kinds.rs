@@ -3,7 +3,8 @@
 use crate::ace::work::reads;
 use crate::clock::Ticks;
 use crate::cost::{CostModel, Fetch, MessageCost};
-use antiphon_base::units::Bytes;
+use antiphon_base::units::{Bytes, Rate};
+use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::{Op, Schedule, Transfer};
 use antiphon_model::system::Packets;
 use rustc_hash::FxHashMap;
@@ -19,7 +20,9 @@ pub struct MessageKind {
     pub bytes: Bytes,
     /// Whether the receiver adds.
     pub adds: bool,
-    /// How often a sender that reads what it sends reads a byte of it.
+    /// Bytes a second at which the receiver takes them in, if it is a switch.
+    pub(super) switch: Option<Rate>,
+    /// How often a sender that reads what it sends reads a byte of it; a switch reads nothing.
     pub(super) reads: u64,
     /// Whether the route has a link after the first.
     pub goes_on: bool,
@@ -29,6 +32,13 @@ pub struct MessageKind {
     pub reduce: Ticks,
     /// What the sender's node does first.
     pub fetch: Fetch,
+}
+
+/// How fast a switch adds: so fast from each link that leads to it.
+fn switch_rate(fabric: &Fabric, node: NodeId) -> Rate {
+    let rate = fabric.nodes[node as usize].compute.and_then(|compute| compute.rate);
+    let ports = fabric.links.iter().filter(|link| link.to == node).count() as u64;
+    rate.map_or(Rate(u64::MAX), |rate| Rate(rate.0.saturating_mul(ports)))
 }
 
 /// Kinds of a flight, before packets and times are resolved, and their numbers.
@@ -41,7 +51,7 @@ pub(super) struct Known {
 
 impl MessageKind {
     /// That of a transfer, before packets and times are resolved.
-    pub(super) fn of(schedule: &Schedule, transfer: &Transfer) -> MessageKind {
+    pub(super) fn of(fabric: &Fabric, schedule: &Schedule, transfer: &Transfer) -> MessageKind {
         let lane = &schedule.lanes[transfer.payload.first() as usize];
         let adds = transfer.op == Op::Reduce;
         MessageKind {
@@ -49,7 +59,12 @@ impl MessageKind {
             stride: lane.stride.into(),
             bytes: schedule.message_bytes(transfer),
             adds,
-            reads: reads(adds),
+            switch: schedule.switch_of(transfer.to).map(|node| switch_rate(fabric, node)),
+            reads: match (schedule.switch_of(transfer.from), schedule.switch_of(transfer.to)) {
+                (Some(_), _) => 0,
+                (None, Some(_)) => 1,
+                (None, None) => reads(adds),
+            },
             goes_on: transfer.route.len() > 1,
             packets: Packets { count: 0, flits: 0 },
             reduce: 0,
@@ -59,7 +74,10 @@ impl MessageKind {
 
     /// With packets and times for its size.
     pub(super) fn resolved(self, costs: CostModel) -> MessageKind {
-        let MessageCost { packets, adding_ps, fetch } = costs.message_read(self.bytes, self.adds, self.reads);
+        let MessageCost { packets, mut adding_ps, fetch } = costs.message_read(self.bytes, self.adds, self.reads);
+        if let Some(rate) = self.switch {
+            adding_ps = if self.adds { rate.time_for(self.bytes) } else { 0 };
+        }
         MessageKind { packets, reduce: adding_ps, fetch, ..self }
     }
 

@@ -99,8 +99,11 @@ pub struct FlightPlan<'a> {
 }
 
 impl FlightPlan<'_> {
-    /// The rank of the fabric that a rank of the schedule is.
-    fn rank(&self, rank: u32) -> u32 {
+    /// The participant of a run that one of the schedule is: a rank of the fabric, or a switch, which is numbered behind its `ranks` by node.
+    fn rank(&self, rank: u32, ranks: u32) -> u32 {
+        if let Some(switch) = self.flight.schedule.switch_of(rank) {
+            return ranks + switch;
+        }
         if self.grouped { self.flight.schedule.group[rank as usize] } else { rank }
     }
 
@@ -280,7 +283,7 @@ impl<'a> RunPlan<'a> {
         });
         let mut known = Known::default();
         for (index, transfer) in interruptible(&schedule.transfers).enumerate() {
-            let kind = MessageKind::of(schedule, transfer);
+            let kind = MessageKind::of(self.fabric, schedule, transfer);
             match relays.filter(|relays| relays.is_stored(index)) {
                 Some(relays) => self.add_legs(index, transfer, relays, kind, &mut known),
                 None => {
@@ -332,11 +335,11 @@ impl<'a> RunPlan<'a> {
         self.payload.extend(transfer.payload.iter().map(|range| first_lane + range.start..first_lane + range.end));
         let hops = self.hops.len();
         self.hops.extend(transfer.route.iter().map(|&link| self.channels.first_of(link)));
-        let of = &self.flights[flight as usize];
+        let (of, ranks) = (&self.flights[flight as usize], self.fabric.ranks() as u32);
         Job {
             flight,
-            from: of.rank(transfer.from),
-            to: of.rank(transfer.to),
+            from: of.rank(transfer.from, ranks),
+            to: of.rank(transfer.to, ranks),
             phase: first_phase + transfer.phase,
             step: transfer.step,
             kind,
@@ -477,11 +480,29 @@ impl<'a> RunPlan<'a> {
         let slot = self.slot(job, chunk);
         let flight = if self.flights.len() > 1 { format!("flight {}, ", job.flight) } else { String::new() };
         let id = job.origin;
-        format!("{flight}transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})", job.from, job.to)
+        let [from, to] = [job.from, job.to].map(|one| match self.switch_of(one) {
+            Some(switch) => format!("switch {}", self.fabric.nodes[switch as usize].name),
+            None => format!("rank {one}"),
+        });
+        format!("{flight}transfer {id} ({from} -> {to}, {phase} slot {slot}, chunk {chunk})")
     }
 
-    /// The node that a rank of the fabric is on in a flight, by the placement of its schedule.
+    /// Ranks of the fabric, and numbers of switches behind them where some take part.
+    pub fn participants(&self) -> usize {
+        let any = self.flights.iter().any(|of| !of.flight.schedule.switches.is_empty());
+        self.fabric.ranks() + if any { self.fabric.nodes.len() } else { 0 }
+    }
+
+    /// The switch that a participant is, if it is no rank.
+    pub fn switch_of(&self, participant: u32) -> Option<NodeId> {
+        participant.checked_sub(self.fabric.ranks() as u32)
+    }
+
+    /// The node that a participant is on in a flight, by the placement of its schedule.
     pub fn node_of(&self, flight: u32, rank: u32) -> NodeId {
+        if let Some(switch) = self.switch_of(rank) {
+            return switch;
+        }
         let FlightPlan { flight, grouped, .. } = &self.flights[flight as usize];
         if *grouped || flight.schedule.placement.is_empty() {
             return self.fabric.node_of_rank(rank);

@@ -68,7 +68,7 @@ impl Deliveries {
             })
             .collect();
         Deliveries {
-            finish: vec![0; plan.fabric.ranks()],
+            finish: vec![0; plan.participants()],
             lane_rows,
             complete: vec![0; rows],
             all_chunks,

@@ -61,7 +61,7 @@ impl JoinedBoxes {
                     check_name(&called)?;
                     ids[id as usize] = joined.len() as NodeId;
                     let rank = node.rank.map(|rank| rank + (at * ranks) as u32);
-                    joined.push(Node { name: called, rank, coords: vec![] });
+                    joined.push(Node { name: called, rank, coords: vec![], compute: node.compute });
                 }
             }
         }

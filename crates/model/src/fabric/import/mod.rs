@@ -221,7 +221,7 @@ impl FabricDraft {
         }
         let rank = is_rank.then_some(self.ranks as u32);
         self.ranks += usize::from(is_rank);
-        self.nodes.push(Node { name: name.to_string(), rank, coords: vec![] });
+        self.nodes.push(Node { rank, ..Node::switch(name, []) });
         Ok(id)
     }
 
