@@ -85,8 +85,8 @@ impl Network {
     }
 }
 
-/// Pods of edge and aggregation switches with `ports` ports, half of them down, below cores ("A Scalable, Commodity Data
-/// Center Network Architecture", Al-Fares et al., SIGCOMM 2008).
+/// Pods of edge and aggregation switches with `ports` ports, half of them down, below cores ("A Scalable, Commodity
+/// Data Center Network Architecture", Al-Fares et al., SIGCOMM 2008).
 fn three_levels(request: &PresetRequest, ports: u32) -> Result<Fabric> {
     if request.options.given("ratio").is_some() {
         return Err(request.refused("ratio= is of leaves below spines, as in fat-tree:8x4:ratio=2"));
@@ -128,8 +128,8 @@ fn leaves(request: &PresetRequest, [leaves, hosts]: [u32; 2]) -> Result<Fabric> 
     network.finish(request, &["host", "spine"])
 }
 
-/// Groups of `a` routers, all joined, with `p` ranks and `h` global links each; there is one link between two groups, and its routers
-/// take turns ("Technology-Driven, Highly-Scalable Dragonfly Topology", Kim et al., ISCA 2008).
+/// Groups of `a` routers, all joined, with `p` ranks and `h` global links each; there is one link between two groups,
+/// and its routers take turns ("Technology-Driven, Highly-Scalable Dragonfly Topology", Kim et al., ISCA 2008).
 fn dragonfly(request: &PresetRequest, [p, a, h]: [u32; 3]) -> Result<Fabric> {
     let most = u64::from(a).saturating_mul(h.into()).saturating_add(1);
     let groups = request.options.given("groups").map_or(most, |groups| groups.whole());

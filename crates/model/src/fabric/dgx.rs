@@ -53,10 +53,10 @@ pub(super) const GB200_NVL72: FabricPreset = FabricPreset::new(
 /// GPUs in a box of A100.
 const GPUS: u32 = 8;
 
-/// Boxes of eight A100. The switches of a box are one node. As in ForestColl's topology every GPU has a NIC, which is a
-/// node, and NICs with an even and with an odd number are joined by a switch each. A box by itself has no NICs and
-/// is a [`Shape::Product`] of one switch, more are a graph: pairs of GPUs in different boxes are no longer joined by one
-/// switch alone.
+/// Boxes of eight A100. The switches of a box are one node. As in ForestColl's topology every GPU has a NIC, which is
+/// a node, and NICs with an even and with an odd number are joined by a switch each. A box by itself has no NICs and
+/// is a [`Shape::Product`] of one switch, more are a graph: pairs of GPUs in different boxes are no longer joined by
+/// one switch alone.
 ///
 /// # Errors
 /// As [`check_boxes`], [`given`] and [`nics`].
@@ -95,8 +95,8 @@ fn a100(request: &PresetRequest, [boxes]: [u32; 1]) -> Result<Fabric> {
     Fabric::new(request.name, Shape::Graph, nodes, links)
 }
 
-/// Boxes whose switches are one node each, on rails: a product of switches if every GPU has a NIC and a rail is one switch. A box
-/// by itself has no rails.
+/// Boxes whose switches are one node each, on rails: a product of switches if every GPU has a NIC and a rail is one
+/// switch. A box by itself has no rails.
 ///
 /// # Errors
 /// As [`check_boxes`], [`given`] and [`network`].

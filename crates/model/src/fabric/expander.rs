@@ -23,13 +23,13 @@ pub(super) const JELLYFISH: FabricPreset = FabricPreset::new(
     |request| Some(jellyfish(request, numbers(request.size?, ',')?.try_into().ok()?)),
 );
 
-/// The graph of McKay, Miller and Siran on two blocks of `q` x `q` routers ("Slim Fly: A Cost Effective Low-Diameter Network Topology",
-/// Besta and Hoefler, SC 2014, section II-B): routers of a column differ by a generator, and `(0, x, y)` is joined to
-/// `(1, m, c)` if `y = m x + c`.
+/// The graph of McKay, Miller and Siran on two blocks of `q` x `q` routers ("Slim Fly: A Cost Effective Low-Diameter
+/// Network Topology", Besta and Hoefler, SC 2014, section II-B): routers of a column differ by a generator, and `(0,
+/// x, y)` is joined to `(1, m, c)` if `y = m x + c`.
 fn slimfly(request: &PresetRequest, [q]: [u32; 1]) -> Result<Fabric> {
     let is_prime = |n: u32| n > 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     if u64::from(q) * u64::from(q) > MAX_NODES as u64 || !is_prime(q) {
-        return Err(request.refused("Q is an odd prime up to 127, such as 5, 7 or 11"));
+        return Err(request.refused("Q is an odd prime, such as 5, 7 or 11"));
     }
     // q = 4 w + 1 or 4 w - 1; a primitive root has every power.
     let powers = |root: u32| -> Vec<u32> {
@@ -68,8 +68,8 @@ fn slimfly(request: &PresetRequest, [q]: [u32; 1]) -> Result<Fabric> {
 /// Random graphs that are drawn before one is taken to have no connected one.
 const DRAWS: u64 = 16;
 
-/// Switches whose free ports are joined at random ("Jellyfish: Networking Data Centers Randomly", Singla et al., NSDI 2012, section
-/// 3). Same seed, same graph, on every machine.
+/// Switches whose free ports are joined at random ("Jellyfish: Networking Data Centers Randomly", Singla et al., NSDI
+/// 2012, section 3). Same seed, same graph, on every machine.
 fn jellyfish(request: &PresetRequest, [switches, ports, hosts, seed]: [u32; 4]) -> Result<Fabric> {
     if hosts == 0 || ports <= hosts || ports - hosts >= switches {
         return Err(request.refused("needs a host a switch, and from 1 to SWITCHES - 1 ports for other switches"));
@@ -92,8 +92,8 @@ fn jellyfish(request: &PresetRequest, [switches, ports, hosts, seed]: [u32; 4]) 
     }
 }
 
-/// Pairs of `count` nodes, each in `degree` different ones, or one in one less. Random nodes with a free port are joined; where none are
-/// left to join, a pair makes room for two.
+/// Pairs of `count` nodes, each in `degree` different ones, or one in one less. Random nodes with a free port are
+/// joined; where none are left to join, a pair makes room for two.
 fn random_regular(count: u32, degree: u32, seed: u64) -> Vec<(u32, u32)> {
     let mut drawn = 0;
     let mut below = |limit: usize| {
@@ -105,38 +105,38 @@ fn random_regular(count: u32, degree: u32, seed: u64) -> Vec<(u32, u32)> {
     let (mut pairs, mut joined) = (Vec::new(), HashSet::new());
     let key = |a: u32, b: u32| (a.min(b), a.max(b));
     while !open.is_empty() {
-        let tries = (0..4 * open.len()).map(|_| (open[below(open.len())], open[below(open.len())]));
-        let found = tries.into_iter().find(|&(a, b)| a != b && !joined.contains(&key(a, b)));
-        let (removed, added) = match found {
-            Some(pair) => (None, vec![pair]),
+        let can = |joined: &HashSet<_>, a, b| a != b && !joined.contains(&key(a, b));
+        let mut drawn = (0..4 * open.len()).map(|_| (open[below(open.len())], open[below(open.len())]));
+        let added = match drawn.find(|&(a, b)| can(&joined, a, b)) {
+            Some(pair) => vec![pair],
             None => {
                 let (p, q) = (open[0], open.get(1).copied().unwrap_or(open[0]));
                 if p == q && free[p as usize] < 2 {
                     break;
                 }
-                let fits = |&(x, y): &(u32, u32)| {
-                    ![x, y].contains(&p)
-                        && ![x, y].contains(&q)
-                        && !joined.contains(&key(p, x))
-                        && !joined.contains(&key(q, y))
-                };
                 let start = below(pairs.len());
-                let place = (start..pairs.len()).chain(0..start).find(|&at| fits(&pairs[at]));
+                let mut places = (start..pairs.len()).chain(0..start);
+                let place = places.find(|&at| {
+                    let (x, y): (u32, u32) = pairs[at];
+                    [p, q].into_iter().all(|end| end != x && end != y) && can(&joined, p, x) && can(&joined, q, y)
+                });
                 let Some(place) = place else { break };
                 let (x, y) = pairs.swap_remove(place);
-                (Some((x, y)), vec![(p, x), (q, y)])
+                joined.remove(&key(x, y));
+                [x, y].into_iter().for_each(|end| free[end as usize] += 1);
+                vec![(p, x), (q, y)]
             }
         };
-        if let Some((x, y)) = removed {
-            joined.remove(&key(x, y));
-            [x, y].into_iter().for_each(|end| free[end as usize] += 1);
-        }
         for (a, b) in added {
             joined.insert(key(a, b));
             pairs.push((a, b));
-            [a, b].into_iter().for_each(|end| free[end as usize] -= 1);
+            for end in [a, b] {
+                free[end as usize] -= 1;
+                if free[end as usize] == 0 {
+                    open.retain(|&node| node != end);
+                }
+            }
         }
-        open.retain(|&node| free[node as usize] > 0);
     }
     pairs
 }

@@ -1,5 +1,5 @@
-//! HammingMesh: boards of accelerators in a mesh, whose rows and columns switches join ("HammingMesh: A Network Topology for
-//! Large-Scale Deep Learning", Hoefler et al., SC 2022).
+//! HammingMesh: boards of accelerators in a mesh, whose rows and columns switches join ("HammingMesh: A Network
+//! Topology for Large-Scale Deep Learning", Hoefler et al., SC 2022).
 
 use super::clos::Network;
 use super::spec::{FabricPreset, PresetRequest};
@@ -13,9 +13,9 @@ pub(super) const HAMMINGMESH: FabricPreset = FabricPreset::new(
     |request| Some(hammingmesh(request, request.sizes()?)),
 );
 
-/// `x` x `y` boards of `a` x `b` accelerators, rows x columns, numbered row by row over all boards. Both ends of a board's row are joined to
-/// the switch of the row, those of a column to that of the column, so that an accelerator has four links. Where there is one board along
-/// a dimension, it needs no switch.
+/// `x` x `y` boards of `a` x `b` accelerators, rows x columns, numbered row by row over all boards. Both ends of a
+/// board's row are joined to the switch of the row, those of a column to that of the column, so that an accelerator
+/// has four links. Where there is one board along a dimension, it needs no switch.
 fn hammingmesh(request: &PresetRequest, [a, b, x, y]: [u32; 4]) -> Result<Fabric> {
     let sizes = [a, b, x, y].map(u64::from);
     if sizes.contains(&0) {

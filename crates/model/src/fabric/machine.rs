@@ -1,5 +1,5 @@
-//! What presets of machines share: kinds of links that have rates of their own, which `@` replaces, boxes, and the network
-//! between them.
+//! What presets of machines share: kinds of links that have rates of their own, which `@` replaces, boxes, and the
+//! network between them.
 
 use super::spec::PresetRequest;
 use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Node, NodeId};
@@ -31,8 +31,9 @@ const fn direct(machine: &'static str, usable: u64, raw: u64) -> MachineRate {
     MachineRate { latency: None, ..rate(machine, "link", usable, raw) }
 }
 
-/// Rates of all machines, kinds in the order of `@`. Usable rates of NVLink are those that NCCL counts on (`src/graph/topo.h`, 2.30),
-/// those of NICs behind PCIe Gen5 too (16 lanes of it are 48 GB/s there); of xGMI those of RCCL. docs/fabric.md has the source of each.
+/// Rates of all machines, kinds in the order of `@`. Usable rates of NVLink are those that NCCL counts on
+/// (`src/graph/topo.h`, 2.30), those of NICs behind PCIe Gen5 too (16 lanes of it are 48 GB/s there); of xGMI those of
+/// RCCL. docs/fabric.md has the source of each.
 const RATES: [MachineRate; 22] = [
     rate("dgx-v100", "nvlink", 20_000, 25_000),
     rate("dgx-a100", "nvlink", 240_000, 300_000),
@@ -63,7 +64,7 @@ pub(super) const RAW: Opt = Opt::flag("raw", Fixed("no"), "Raw rates of all link
 
 /// Options of boxes.
 pub(super) const NICS: Opt =
-    Opt::count("nics", 1, 72, Derived("one a GPU"), "Network cards of a box; neighbouring GPUs share one over PCIe.");
+    Opt::count("nics", 1, 8, Derived("one a GPU"), "Network cards of a box; neighbouring GPUs share one over PCIe.");
 pub(super) const BOXES: &[Opt] = &[
     RAW,
     NICS,
@@ -113,8 +114,8 @@ impl LinkKind {
     }
 }
 
-/// The first `N` kinds of links of a machine, usable or raw as the request says, or with what `@` gives for each in their order; what it
-/// leaves out stays as it is.
+/// The first `N` kinds of links of a machine, usable or raw as the request says, or with what `@` gives for each in
+/// their order; what it leaves out stays as it is.
 ///
 /// # Errors
 /// [`Code::BadSpec`] unless there are no parameters or one for each kind, or for both `raw` and parameters.
@@ -142,7 +143,8 @@ pub(super) fn given<const N: usize>(machine: &str, request: &PresetRequest) -> R
     Ok(kinds)
 }
 
-/// A fabric whose links are all of the one kind of a machine, or have what `@` gives: one for all or one for each dimension.
+/// A fabric whose links are all of the one kind of a machine, or have what `@` gives: one for all or one for each
+/// dimension.
 ///
 /// # Errors
 /// As [`given`], and for other numbers of parameters.
@@ -186,8 +188,8 @@ pub(super) fn gpus(boxes: u32, gpus: u32, pitch: f64, place: impl Fn(u32) -> [f6
     (0..boxes * gpus).map(gpu).collect()
 }
 
-/// Boxes in a scalable unit of a DGX SuperPOD, whose NICs of one rail are on one leaf; ports of a switch (NVIDIA, "DGX SuperPOD:
-/// Reference Architecture").
+/// Boxes in a scalable unit of a DGX SuperPOD, whose NICs of one rail are on one leaf; ports of a switch (NVIDIA, "DGX
+/// SuperPOD: Reference Architecture").
 const UNIT: u32 = 32;
 const PORTS: u32 = 64;
 
@@ -209,9 +211,9 @@ pub(super) fn nics(request: &PresetRequest, boxes: u32, gpus: u32) -> Result<u32
     Ok(nics)
 }
 
-/// Joins boxes by their rails, and gives the dimension that they make if every GPU has a NIC and a rail is one switch. NIC
-/// `j` of every box is on rail `j`. Fewer NICs than GPUs are nodes, `nicB.J`, which neighbouring GPUs share. A rail is
-/// the switch `railJ`, drawn in row `J` of a column, or has a leaf for every unit of boxes, below spines.
+/// Joins boxes by their rails, and gives the dimension that they make if every GPU has a NIC and a rail is one switch.
+/// NIC `j` of every box is on rail `j`. Fewer NICs than GPUs are nodes, `nicB.J`, which neighbouring GPUs share. A
+/// rail is the switch `railJ`, drawn in row `J` of a column, or has a leaf for every unit of boxes, below spines.
 ///
 /// # Errors
 /// As [`nics`]; [`Code::BadSpec`] for a ratio that does not divide the cables down of a leaf.
@@ -253,8 +255,9 @@ pub(super) fn network(
     Ok((nics == gpus).then(|| rail.dimension(DimensionShape::Switch, boxes)))
 }
 
-/// A leaf a rail for every 32 boxes, with as many cables up as the ratio leaves of those down. Up to 64 leaves share spines;
-/// more have spines for every rail, which cores join. Cables between two switches are one link with the rate of all.
+/// A leaf a rail for every 32 boxes, with as many cables up as the ratio leaves of those down. Up to 64 leaves share
+/// spines; more have spines for every rail, which cores join. Cables between two switches are one link with the rate
+/// of all.
 fn leaves_and_spines(
     request: &PresetRequest,
     (nodes, links): (&mut Vec<Node>, &mut Vec<Link>),
@@ -308,7 +311,8 @@ fn leaves_and_spines(
 mod tests {
     use super::*;
 
-    /// Switches and cables of DGX SuperPODs of one to 16 units (NVIDIA, "DGX SuperPOD: Reference Architecture", DGX H100 and B200), and less cables up.
+    /// Switches and cables of DGX SuperPODs of one to 16 units (NVIDIA, "DGX SuperPOD: Reference Architecture", DGX
+    /// H100 and B200), and less cables up.
     #[test]
     fn leaves_and_spines_are_those_of_a_superpod() {
         let tiers = |fabric: &Fabric| {

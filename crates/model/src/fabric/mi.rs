@@ -25,8 +25,8 @@ pub(super) const BOX_MI300X: FabricPreset = FabricPreset::new(
 /// Graphics compute dies, two a GPU, in a box of eight MI250: each is a rank.
 const DIES: u32 = 16;
 
-/// Pairs of dies and the number of links that join them (topologies of ForestColl, github.com/liangyuRain/ForestColl): four between the dies of a GPU, six
-/// or seven a die in all.
+/// Pairs of dies and the number of links that join them (topologies of ForestColl, github.com/liangyuRain/ForestColl):
+/// four between the dies of a GPU, six or seven a die in all.
 const PAIRS: [(u32, u32, u32); 28] = [
     (0, 1, 4),
     (0, 4, 2),

@@ -54,8 +54,9 @@ fn slice(machine: &str, most: &str, request: &PresetRequest, sizes: [u32; 3]) ->
     if request.options.flag("twisted") { twisted(request, fabric, sizes) } else { Ok(fabric) }
 }
 
-/// The torus whose rings along the short dimensions come back shifted by half of each long one: with `n` x `n` x `2n` and `n` x `2n`
-/// x `2n` nodes all three dimensions are then alike ("Twisted Torus Topologies for Enhanced Interconnection Networks", Camara et al., IEEE TPDS 2010).
+/// The torus whose rings along the short dimensions come back shifted by half of each long one: with `n` x `n` x `2n`
+/// and `n` x `2n` x `2n` nodes all three dimensions are then alike ("Twisted Torus Topologies for Enhanced
+/// Interconnection Networks", Camara et al., IEEE TPDS 2010).
 fn twisted(request: &PresetRequest, fabric: Fabric, sizes: [u32; 3]) -> Result<Fabric> {
     let short = sizes.into_iter().min().unwrap_or(1);
     let longs = sizes.map(|size| size == 2 * short);
@@ -98,7 +99,8 @@ mod tests {
         same("tpu-v5p:4x4x4", "torus:4x4x4@100");
     }
 
-    /// Diameters: of twisted ones 3 n / 2, as of the lattices FCC and BCC that they are (Camarero et al., IEEE TPDS 2015).
+    /// Diameters: of twisted ones 3 n / 2, as of the lattices FCC and BCC that they are (Camarero et al., IEEE TPDS
+    /// 2015).
     #[test]
     fn a_twist_makes_paths_shorter_and_dimensions_alike() {
         for (spec, plain, twisted) in [("4x4x8", 8, 6), ("4x8x8", 10, 6), ("8x4x4", 8, 6), ("8x8x16", 16, 12)] {
