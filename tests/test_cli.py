@@ -166,10 +166,11 @@ def test_tables_fit_80_columns(commands: Any, arguments: tuple[str, ...], monkey
     assert "…" not in printed
 
 
-def test_switches_are_said_not_to_reduce(commands: Any) -> None:
-    said = "Switches do not reduce in this model"
+def test_what_switches_do_is_said(commands: Any) -> None:
+    assert "Switches add and multicast here (on-read)" in commands.invoke("bound", "dgx-h100:1", *SMALL).stdout
+    said = "Switches only forward here"
     for command in (
-        ("bound", "dgx-h100:1"),
+        ("bound", "dgx-a100:1"),
         ("compare", "switch:4", "--algorithms", "ring"),
         ("simulate", "dgx1v", "ring"),
     ):

@@ -186,12 +186,17 @@ impl Fabric {
         Ok(self.0.nodes[product.node(&position) as usize].rank.unwrap_or_default())
     }
 
-    /// A dictionary of numpy arrays, one entry a node: `name`, `rank` (-1 for a switch), `coord_0`, `coord_1`, ... (NaN
-    /// where a node has fewer coordinates).
+    /// A dictionary of numpy arrays, one entry a node: `name`, `rank` (-1 for a switch), `reduces` (`on-read`, `in-tree` or
+    /// empty: how a switch adds), `multicasts`, `coord_0`, `coord_1`, ... (NaN where a node has fewer coordinates).
     #[getter]
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let nodes = &self.0.nodes;
-        let mut table = table!(py, node in nodes.iter(), { name: &*node.name, rank: node.rank.map_or(-1, i64::from) })?;
+        let mut table = table!(py, node in nodes.iter(), {
+            name: &*node.name,
+            rank: node.rank.map_or(-1, i64::from),
+            reduces: node.compute.and_then(|compute| compute.reduces).map_or("", fabric::Reduces::name),
+            multicasts: node.compute.is_some_and(|compute| compute.multicasts),
+        })?;
         let dimensions = nodes.iter().map(|node| node.coords.len()).max().unwrap_or(0);
         for dimension in 0..dimensions {
             let values = nodes.iter().map(|node| node.coords.get(dimension).copied().unwrap_or(f64::NAN));

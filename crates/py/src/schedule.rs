@@ -366,6 +366,8 @@ impl Schedule {
         group: Option<Vec<u32>> = (!self.0.group.is_empty()).then(|| self.0.group.clone());
         /// Ranks that contribute nothing and need no result; they may forward and add.
         excluded: Vec<u32> = self.0.excluded.clone();
+        /// Switches that add or multicast, by node; in `transfers` they have the numbers behind those of ranks.
+        switches: Vec<u32> = self.0.switches.clone();
         /// Whom `lower_bound` counts: `all-ranks` on their own nodes, `placement` (all, on other nodes) or `participants`
         /// (those not excluded).
         bound_of: &'static str = bound::subject(&self.0);

@@ -1,6 +1,6 @@
 //! NVIDIA's boxes of GPUs joined by NVSwitch, and the network between them.
 
-use super::machine::{BOXES, LinkKind, NICS, RAW, check_boxes, given, gpus, network, nics};
+use super::machine::{BOXES, NICS, RAW, box_switch, check_boxes, given, gpus, network, nics};
 use super::product::{DimensionShape, Product};
 use super::spec::{FabricPreset, PresetRequest};
 use super::{Fabric, Node, NodeId, Shape};
@@ -64,7 +64,7 @@ fn a100(request: &PresetRequest, [boxes]: [u32; 1]) -> Result<Fabric> {
     check_boxes(request.name, boxes, GPUS)?;
     let count = nics(request, boxes, GPUS)?;
     if boxes == 1 {
-        return one("nvswitch0.0", request, given("dgx-a100", request)?, GPUS);
+        return one("nvswitch0.0", "dgx-a100", request, GPUS);
     }
     let [nvlink, ib] = given("dgx-a100", request)?;
     let (mut nodes, mut links) = (gpus(boxes, GPUS, 4.0, |gpu| [f64::from(gpu), 1.0]), vec![]);
@@ -104,13 +104,14 @@ fn boxes(machine: &str, request: &PresetRequest, [boxes]: [u32; 1], count: u32) 
     check_boxes(request.name, boxes, count)?;
     if boxes == 1 {
         nics(request, boxes, count)?;
-        return one("nvswitch0", request, given(machine, request)?, count);
+        return one("nvswitch0", machine, request, count);
     }
     let [nvlink, rail] = given(machine, request)?;
     let (mut nodes, mut links) = (gpus(boxes, count, 2.0, |gpu| [f64::from(gpu), 0.0]), vec![]);
     let ranks = nodes.len() as NodeId;
     let middle = f64::from(count - 1) / 2.0;
-    nodes.extend((0..boxes).map(|at| Node::switch(format!("nvswitch{at}"), [middle, f64::from(2 * at) + 1.0])));
+    let place = |at: u32| [middle, f64::from(2 * at) + 1.0];
+    nodes.extend((0..boxes).map(|at| box_switch(machine, request, format!("nvswitch{at}"), place(at))));
     links.extend((0..ranks).flat_map(|rank| nvlink.both(rank, ranks + rank / count)));
     let rails = network(request, (&mut nodes, &mut links), &rail, [boxes, count], f64::from(2 * boxes))?;
     let inside = nvlink.dimension(DimensionShape::Switch, count);
@@ -119,9 +120,10 @@ fn boxes(machine: &str, request: &PresetRequest, [boxes]: [u32; 1], count: u32) 
 }
 
 /// One box: GPUs around a switch.
-fn one(switch: &str, request: &PresetRequest, [nvlink]: [LinkKind; 1], count: u32) -> Result<Fabric> {
+fn one(switch: &str, machine: &str, request: &PresetRequest, count: u32) -> Result<Fabric> {
+    let [nvlink] = given(machine, request)?;
     let mut nodes = gpus(1, count, 0.0, |gpu| [f64::from(gpu), 0.0]);
-    nodes.push(Node::switch(switch, [f64::from(count - 1) / 2.0, 1.0]));
+    nodes.push(box_switch(machine, request, switch.into(), [f64::from(count - 1) / 2.0, 1.0]));
     let links = (0..count).flat_map(|rank| nvlink.both(rank, count)).collect();
     let product = Product::first_fastest(vec![nvlink.dimension(DimensionShape::Switch, count)]);
     Fabric::new(request.name, Shape::Product(product), nodes, links)

@@ -2,7 +2,7 @@
 //! network between them.
 
 use super::spec::PresetRequest;
-use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Node, NodeId};
+use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Node, NodeId, Reduces, SwitchCompute};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{
     Default::{Derived, Fixed},
@@ -58,6 +58,23 @@ const RATES: [MachineRate; 22] = [
     direct("tt-galaxy", 47_200, 50_000),
     direct("fugaku", 6_800, 6_800),
 ];
+
+/// What GPUs read of sums through the switches of a box, in MB/s a GPU: an AllReduce of `n` GPUs moves its data `(n + 1) / n` times in and
+/// out of each (nccl-tests, pull request 239), which is 480 GB/s of bus bandwidth of 8 H100 (NVIDIA/nccl, issue 1455) and 847 of
+/// 72 GB200 (coreweave/nccl-tests). H800 has it as a share of its links.
+const NVLS: [(&str, u64); 5] =
+    [("dgx-h100", 308_000), ("dgx-h200", 308_000), ("dgx-b200", 435_000), ("h800", 136_900), ("gb200-nvl72", 435_000)];
+
+/// The switch of a box of a machine, which adds and multicasts if its generation does; as fast as its links for raw or given rates.
+pub(super) fn box_switch(machine: &str, request: &PresetRequest, name: String, place: [f64; 2]) -> Node {
+    let is_usable = request.parameters.is_empty() && request.options.given("raw").is_none();
+    let nvls = NVLS.iter().find(|known| known.0 == machine);
+    let compute = nvls.map(|&(_, mb_per_s)| SwitchCompute {
+        rate: is_usable.then_some(Rate(1_000_000 * mb_per_s)),
+        ..SwitchCompute::of(Reduces::OnRead)
+    });
+    Node { compute, ..Node::switch(name, place) }
+}
 
 /// Option of machines that have two rates.
 pub(super) const RAW: Opt = Opt::flag("raw", Fixed("no"), "Raw rates of all links instead of usable ones.");

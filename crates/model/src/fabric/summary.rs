@@ -22,12 +22,21 @@ impl Fabric {
         format!(
             "{}, {}, {}, {} ({}{})",
             count(self.ranks(), "rank", "ranks"),
-            count(self.nodes.len() - self.ranks(), "switch", "switches"),
+            count(self.nodes.len() - self.ranks(), "switch", "switches") + &self.describe_computing(),
             count(self.links.len(), "directed link", "directed links"),
             count(counts.len(), "dimension", "dimensions"),
             listed.join(", "),
             if counts.len() > LISTED { ", ..." } else { "" },
         )
+    }
+
+    /// How many of its switches add and multicast, if some do.
+    fn describe_computing(&self) -> String {
+        match self.computing_switches().count() {
+            0 => String::new(),
+            1 if self.nodes.len() == self.ranks() + 1 => " that adds and multicasts".into(),
+            some => format!(", {some} of which add and multicast"),
+        }
     }
 
     /// Whether every link has its own link back, of the same rate, latency and speed; parallel links
@@ -55,6 +64,10 @@ mod tests {
         for (spec, text) in [
             ("mesh:8x4", "32 ranks, 0 switches, 104 directed links, 2 dimensions (y 56, x 48)"),
             ("switch:4", "4 ranks, 1 switch, 8 directed links, 1 dimension (host 8)"),
+            (
+                "switch:4,switches=in-tree",
+                "4 ranks, 1 switch that adds and multicasts, 8 directed links, 1 dimension (host 8)",
+            ),
         ] {
             assert_eq!(Fabric::parse(spec).unwrap().describe(), text);
         }

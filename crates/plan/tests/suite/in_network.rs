@@ -19,9 +19,9 @@ fn trees_over_switches_are_proven_and_near_the_bound() {
         ("switch:8@100/100ns,switches=on-read", [98, 87, 87, 99, 99]),
         ("switch:8@100/100ns,switches=in-tree", [98, 99, 99, 99, 99]),
         ("switch:3@100/100ns,switches=on-read", [99, 99, 99, 49, 49]),
-        ("dgx-h100:2,switches=nvswitch:on-read", [90, 83, 83, 1, 1]),
-        ("dgx-h100:4,switches=nvswitch:on-read,switches=rail:in-tree", [88, 86, 86, 1, 1]),
-        ("dgx-a100:2,switches=ib:in-tree", [1, 1, 1, 1, 1]),
+        ("dgx-h100:2:raw", [90, 83, 83, 97, 97]),
+        ("dgx-h100:4:raw,switches=rail:in-tree", [88, 86, 86, 97, 97]),
+        ("dgx-a100:2:raw,switches=ib:in-tree", [43, 28, 28, 38, 38]),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
         for (kind, least) in KINDS.into_iter().zip(shares) {

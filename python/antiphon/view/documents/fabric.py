@@ -1,4 +1,4 @@
-"""Fabrics: what their switches do not do; a configuration, and a map of its bypasses."""
+"""Fabrics: what their switches do; a configuration, and a map of its bypasses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from antiphon.view.text import format_time
 
 WIDEST = 20
 """Columns of chiplets up to which a map is drawn."""
-SWITCHES = "Switches do not reduce in this model (no NVLS, no SHARP): they only forward."
-"""Of all fabrics that have any."""
+PLAIN = (
+    "Switches only forward here; ,switches=on-read (NVLS) or ,switches=in-tree (SHARP) makes them add (docs/fabric.md)."
+)
+ADDING = "Switches add and multicast here ({}); ,switches=plain turns that off (docs/fabric.md)."
 
 ENDS = {
     "no-better": "nothing near is better",
@@ -26,8 +28,15 @@ ENDS = {
 
 
 def noting_switches(show: Callable[[], Document], *fabrics: Fabric) -> Callable[[], Document]:
-    """What shows times or bounds, and says what switches of any of the fabrics do not do here."""
-    return lambda: show().with_(any(map(_has_switches, fabrics)) and dim(SWITCHES))
+    """What shows times or bounds, and says what switches of the fabrics do."""
+
+    def noted() -> Document:
+        adding = sorted({how for fabric in fabrics for how in fabric.nodes["reduces"].tolist() if how})
+        if adding:
+            return show().with_(dim(ADDING.format(", ".join(adding))))
+        return show().with_(any(map(_has_switches, fabrics)) and dim(PLAIN))
+
+    return noted
 
 
 def _has_switches(fabric: Fabric) -> bool:
