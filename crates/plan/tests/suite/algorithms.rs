@@ -447,7 +447,7 @@ fn packet_time(fabric: &Fabric, system: &System, bytes: u64, name: &str) -> Opti
 #[test]
 fn hierarchical_comes_near_the_bound_of_boxes_with_rails() {
     let (system, bytes) = (System::preset("generic").unwrap(), 64 << 20);
-    for spec in ["dgx-h100:2", "mi300x:2"] {
+    for spec in ["dgx-h100:2,switches=plain", "mi300x:2"] {
         let fabric = Fabric::parse(spec).unwrap();
         let bound = lower_bound(&fabric, &system, Collective::new(Kind::AllReduce), bytes, None).unwrap();
         let time = packet_time(&fabric, &system, bytes, "hierarchical").unwrap();
