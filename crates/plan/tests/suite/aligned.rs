@@ -34,7 +34,7 @@ fn aligned(fabric: &Fabric, kind: Kind, bytes: u64, name: &str, align: u64) -> O
 fn every_algorithm_begins_at_multiples() {
     for entry in algorithm::ALL {
         let (name, mut applied) = (entry.info().name, 0);
-        for spec in ["mesh:4x4", "mesh:3x3", "switch:4", "dgx1v"] {
+        for spec in ["mesh:4x4", "mesh:3x3", "switch:4,switches=in-tree", "dgx1v"] {
             let fabric = Fabric::parse(spec).unwrap();
             for kind in Kind::ALL {
                 for (bytes, align) in [(100, 16), (10_007, 16), (65_548, 16), (20_000, 4096)] {
