@@ -249,15 +249,17 @@ fn write_trace(
 /// A flight as `simulate_flights` takes it: schedule, start in ns, numbers of the flights before it, priority.
 type FlightTuple = (Py<Schedule>, Number, Fit<Vec<usize>>, Fit<u32>);
 
-/// Proves schedules, then times them in flight together on a fabric: a `SimulationResult` with a table `flights`.
+/// Proves schedules, then times them in flight together on a fabric: a `SimulationResult` with a table `flights`; the table
+/// of what each `flight` has of every `link` that several use (`bytes`, `wait_ns`, NaN where it is not known); lower bounds of
+/// each by itself and of all together, in ns; and what that rests on.
 /// `flights` has tuples (schedule, start_ns, after, priority), where `after` has numbers of flights that are to be over
 /// before; schedules may be for groups of the fabric's ranks. `order` says which of them goes first on a link: `fifo`,
-/// `lifo` or `priority` (lower numbers first). `trace` as in `simulate`.
+/// `lifo`, `priority` (lower numbers first) or `fair` (that which the link has served least). `trace` as in `simulate`.
 ///
 /// Raises AntiphonError: as `simulate`, naming the flight; `bad-spec` if flights wait for each other.
 #[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, flights, system = "generic", fidelity = "packet", order = "fifo", progress = None, energy = false, trace: "Callable[[str], object] | None" = None) -> "SimulationResult")]
+#[pyo3(signature = (fabric, flights, system = "generic", fidelity = "packet", order = "fifo", progress = None, energy = false, trace: "Callable[[str], object] | None" = None) -> "tuple[SimulationResult, _Columns, list[float], float, str]")]
 pub fn simulate_flights<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -268,7 +270,7 @@ pub fn simulate_flights<'py>(
     progress: Option<Progress>,
     energy: bool,
     trace: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<(Bound<'py, PyAny>, Table<'py>, Vec<f64>, f64, String)> {
     let (fabric, system) = (&fabric.0, system.get()?);
     if flights.is_empty() {
         return Err(raise(Error::new(Code::BadSpec, "there is no flight; give at least one")));
@@ -288,7 +290,7 @@ pub fn simulate_flights<'py>(
         .collect::<PyResult<Vec<units::Picos>>>()?;
     let options = RunOptions { energy, ..RunOptions::default() };
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
-    let (proven, proof, mut result) = run_with_progress(py, progress, |heartbeat| {
+    let (proven, proof, mut result, joint) = run_with_progress(py, progress, |heartbeat| {
         let (proven, proof) = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
@@ -296,11 +298,21 @@ pub fn simulate_flights<'py>(
         };
         let flying = launches(&flights, &starts, &proven);
         let result = fly(fabric, &flying, order.0, &system, fidelity.0, options, heartbeat)?;
-        Ok((proven, proof, result))
+        let joint = bound::joint_bound(fabric, &system, &flying, Some(fidelity.0))?;
+        Ok((proven, proof, result, joint))
     })?;
     let flying = launches(&flights, &starts, &proven);
     write_trace(py, trace, fabric, &flying, &mut result)?;
-    result_record(py, fabric, &system, (&proof, None), &result, None)
+    let shares: Vec<_> = result.contended.iter().flat_map(|row| row.flights.iter().map(move |of| (row, of))).collect();
+    let contended = table!(py, row in shares.iter(), {
+        link: i64::from(row.0.link),
+        flight: i64::from(row.1.0),
+        bytes: row.1.1,
+        wait_ns: row.0.wait_ps.map_or(f64::NAN, nanos),
+    })?;
+    let each = joint.each_ps.iter().map(|&each| nanos(each)).collect();
+    let result = result_record(py, fabric, &system, (&proof, None), &result, None)?;
+    Ok((result, contended, each, nanos(joint.time_ps), joint.limit))
 }
 
 /// Flights of proven schedules, which start at these times.

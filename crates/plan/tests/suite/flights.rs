@@ -125,8 +125,9 @@ fn flights_on_different_links_are_as_if_alone() {
                 (0..).zip(&views).map(|(row, view)| built(view, &system, Kind::AllReduce, bytes(row), spec)).collect();
             let mut flights: Vec<Flight> = schedules.iter().map(Flight::new).collect();
             flights[2].start_ps = 12_345_000;
-            for &(_, fidelity) in Fidelity::ALL {
-                let all = flown(&fabric, &flights, Order::Fifo, &system, fidelity);
+            for (&(_, fidelity), order) in Fidelity::ALL.iter().flat_map(|of| [(of, Order::Fifo), (of, Order::Fair)]) {
+                let all = flown(&fabric, &flights, order, &system, fidelity);
+                assert_eq!(all.contended, []);
                 for (row, span) in all.flights.iter().enumerate() {
                     let one = alone(&views[row], &schedules[row], &system, fidelity);
                     let place = format!("{name} {spec} {}, row {row}", fidelity.name());
@@ -135,6 +136,42 @@ fn flights_on_different_links_are_as_if_alone() {
                 assert_eq!(all.flights[2].start_ps, 12_345_000);
                 assert_eq!(all.time_ps, all.flights.iter().map(|span| span.finish_ps).max().unwrap());
             }
+        }
+    }
+}
+
+/// On one link, in turns: an equal share each from the moment at which a flight starts, and all is over as soon as one after the other.
+#[test]
+fn fair_shares_of_one_link() {
+    let (fabric, system) = (Fabric::parse("mesh:1x2").unwrap(), system("tto"));
+    let packet = system.packet.payload_bytes;
+    for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
+        let of = |packets: u64| {
+            built(&fabric, &system, Kind::Broadcast, packets * packet, &format!("direct:chunk={packet}"))
+        };
+        let turn = packet_ps(&fabric, &of(1), &system);
+        let rest = alone(&fabric, &of(50), &system, fidelity) - 50 * turn;
+        // Packets and turns before the start of each flight; turns after which each is over.
+        for (packets, starts, ends) in [
+            (&[50, 50][..], &[0, 0][..], &[99, 100][..]),
+            (&[50, 20], &[0, 10], &[70, 50]),
+            (&[50, 50, 50], &[0, 0, 0], &[148, 149, 150]),
+            (&[10, 50, 30], &[0, 0, 0], &[28, 90, 70]),
+        ] {
+            let schedules: Vec<Proven> = packets.iter().map(|&packets| of(packets)).collect();
+            let start = |(schedule, turns): (_, &u64)| {
+                let start_ps = if *turns > 0 { turns * turn + turn / 2 } else { 0 };
+                Flight { start_ps, ..Flight::new(schedule) }
+            };
+            let flights: Vec<Flight> = schedules.iter().zip(starts).map(start).collect();
+            let [fair, fifo] =
+                [Order::Fair, Order::Fifo].map(|order| flown(&fabric, &flights, order, &system, fidelity));
+            let over: Vec<u64> = fair.flights.iter().map(|span| (span.finish_ps - rest) / turn).collect();
+            assert_eq!((over.as_slice(), fair.time_ps), (ends, fifo.time_ps), "{fidelity:?}");
+            let [row] = &fair.contended[..] else { panic!("one link is shared") };
+            let bytes: Vec<u64> = packets.iter().map(|packets| packets * packet).collect();
+            assert_eq!(row.flights.iter().map(|of| of.1).collect::<Vec<_>>(), bytes);
+            assert_eq!(row.wait_ps, Some((packets.len() as u64 - 1) * turn));
         }
     }
 }
