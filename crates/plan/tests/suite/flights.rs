@@ -176,6 +176,54 @@ fn fair_shares_of_one_link() {
     }
 }
 
+/// What they need of some links together, from the moment at which they start.
+#[test]
+fn flights_are_bounded_together() {
+    let fabric = Fabric::parse("switch:8").unwrap();
+    let mut system = system("generic");
+    (system.link_rate, system.link_latency_ps) = (Rate(1_000_000_000), 0);
+    (system.hand_off_ps, system.packet.header_flits) = (0, 0);
+    let of = |names: &str, kind, megabytes: u64| -> Vec<Proven> {
+        let groups = Groups::parse(&fabric, &format!("{names} of tp=4,dp=2")).unwrap().groups;
+        let part = |group: &Vec<u32>| fabric.group(group).unwrap().fabric;
+        groups.iter().map(|group| built(&part(group), &system, kind, megabytes * 1_000_000, "direct")).collect()
+    };
+    let (tp, dp, all) = (of("tp", Kind::AllReduce, 4), of("dp", Kind::AllReduce, 2), of("tp+dp", Kind::AllToAll, 8));
+    let bound = |flights: &[Flight]| {
+        let bound = antiphon_bound::joint_bound(&fabric, &system, flights, None).unwrap();
+        // Milliseconds: on each link a byte takes a nanosecond.
+        (bound.time_ps / 1_000_000_000, bound.limit)
+    };
+    let at = |start_ms: u64, schedule| Flight { start_ps: start_ms * 1_000_000_000, ..Flight::new(schedule) };
+    // 3/2 of 4 MB into each rank, in either group; and 2 MB more.
+    let [two, both] = [&tp[..], &[&tp[..], &dp[..]].concat()].map(|of| of.iter().map(Flight::new).collect::<Vec<_>>());
+    assert_eq!(bound(&two), (6, "flight 0, and those that it waits for, by themselves".into()));
+    assert_eq!(bound(&both).0, 8);
+    // 7/8 of 8 MB for others.
+    assert_eq!(bound(&[at(0, &all[0]), at(0, &all[0])]).0, 14);
+    assert_eq!(bound(&[at(0, &all[0]), at(3, &all[0])]).0, 14);
+    assert_eq!(bound(&[at(0, &all[0]), at(9, &all[0])]).0, 16);
+    assert_eq!(bound(&[at(5, &all[0]), at(9, &all[0])]).0, 19);
+    let after = |schedule| Flight { after: vec![0], ..Flight::new(schedule) };
+    assert_eq!(bound(&[at(3, &tp[0]), after(&tp[1])]).0, 15);
+    // One rail by itself could use the links of all; with all of them each has its own.
+    let boxes = Fabric::parse("dgx-h100:4").unwrap();
+    let system = System::preset("generic").unwrap();
+    let rails = Groups::parse(&boxes, "dp of tp=8,dp=4").unwrap().groups;
+    let part = |group: &Vec<u32>| boxes.group(group).unwrap().fabric;
+    let rails: Vec<Proven> =
+        rails.iter().map(|group| built(&part(group), &system, Kind::AllReduce, 1 << 30, "ring")).collect();
+    let flights: Vec<Flight> = rails.iter().map(Flight::new).collect();
+    let [one, eight] = [&flights[..1], &flights[..]]
+        .map(|flights| antiphon_bound::joint_bound(&boxes, &system, flights, None).unwrap().time_ps as f64);
+    println!("{one} {eight} {}", antiphon_bound::joint_bound(&boxes, &system, &flights, None).unwrap().limit);
+    assert!(eight > 1.99 * one, "{one} {eight}");
+    for order in [Order::Fifo, Order::Fair] {
+        let run = flown(&boxes, &flights, order, &system, Fidelity::AlphaBeta);
+        assert!(run.time_ps as f64 >= eight);
+    }
+}
+
 /// AllReduce in every row, then in every column, beside sends from rank to rank, in one run.
 #[test]
 fn rows_then_columns_beside_a_pipeline() {
