@@ -99,7 +99,8 @@ impl<'a> Joint<'a> {
         for _ in flights {
             let before = starts.clone();
             for (number, flight) in flights.iter().enumerate() {
-                let ends = flight.after.iter().map(|&other| starts[other].saturating_add(each_ps[other]));
+                let end = |&other: &usize| Some(starts.get(other)?.saturating_add(each_ps[other]));
+                let ends = flight.after.iter().filter_map(end);
                 starts[number] = ends.fold(starts[number], Picos::max);
             }
             if starts == before {

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
-from antiphon._core import Fabric, Schedule, System, build
+from antiphon._core import Fabric, Schedule, System, build, flights_bound
 from antiphon._core import simulate_flights as fly
 from antiphon.arguments import expect
 from antiphon.collective.matrix import amount
@@ -110,7 +110,7 @@ class FlightsRun(Result):
         return self.lower_bound_ns / self.time_ns if self.time_ns else None
 
     def most_contended(self, most: int = 10) -> list[dict[str, Any]]:
-        """The links that several flights use, the busiest first, at most so many: who has which share of their bytes."""
+        """The links that several flights use, the busiest first, at most so many: who has which share of them."""
         expect("most", most, int)
         rows = self.contended.rows()
         links = {row["link"]: row for row in reversed(rows)}
@@ -132,7 +132,7 @@ class FlightsRun(Result):
 
     @property
     def tables(self) -> dict[str, Table]:
-        """``flights``, a row for each; ``contended``; those of all together, ``links``, ``ranks``, ``chunks``, ``timeline``."""
+        """``flights``, a row for each; ``contended``; ``links``, ``ranks``, ``chunks``, ``timeline`` of all in one."""
         rows = {"flights": Table.of_rows(self._rows), "contended": self.contended}
         return rows | {name: table for name, table in self.result.tables.items() if name != "flights"}
 
@@ -204,9 +204,8 @@ def simulate_flights(
     heartbeat = None if progress is None else partial(progress, f"{len(entries):,} flights")
     expect("energy", energy, bool)
     with trace_to(trace) as write:
-        result, shares, bounds_ns, bound_ns, limit = fly(
-            fabric, entries, platform, fidelity, order, heartbeat, energy, write
-        )
+        result, shares = fly(fabric, entries, platform, fidelity, order, heartbeat, energy, write)
+    bounds_ns, bound_ns, limit = flights_bound(fabric, entries, platform, fidelity)
     names, links, at = fabric.nodes["name"], result.links, shares["link"]
     ends = {end: names[links[end][at]] for end in ("from", "to")}
     contended = {"link": at, **ends, "busy_ns": links["busy_ns"][at], "wait_ns": shares["wait_ns"]}

@@ -376,12 +376,7 @@ mod tests {
             ("mesh:1x4", "dimension=0", Code::BadSpec, "group 0: 1 rank(s)"),
             ("mesh:4x4", "dp of tp=2,dp=4", Code::BadSpec, "the grid has 8 ranks, mesh:4x4 has 16"),
             ("mesh:4x4", "dp of dp=9999999999,tp=9999999999", Code::BadSpec, "too many ranks"),
-            (
-                "mesh:4x4",
-                "pd of tp=4,dp=4",
-                Code::BadSpec,
-                "no dimension 'pd'; the grid has tp, dp",
-            ),
+            ("mesh:4x4", "pd of tp=4,dp=4", Code::BadSpec, "no dimension 'pd'; the grid has tp, dp"),
             ("mesh:4x4", "dp+dp of tp=4,dp=4", Code::BadSpec, "'dp' is named twice"),
             ("mesh:4x4", "dp of dp=4,dp=4", Code::BadSpec, "'dp' is twice in the grid"),
             ("mesh:4x4", "dp of tp=4,dp=0", Code::BadSpec, "'dp=0' has no size"),
