@@ -177,13 +177,13 @@ impl<'a> Joint<'a> {
         let mut look = |joint: &mut Self, certificate: Certificate, groups: usize, text: &str| -> Result<bool> {
             checkpoint();
             let cost = groups * fabric.links.len();
-            if seen.contains(&certificate.prices) {
-                return Ok(true);
-            }
             if cost > left {
                 return Ok(false);
             }
             left -= cost;
+            if seen.contains(&certificate.prices) {
+                return Ok(true);
+            }
             let mut loads = vec![];
             for (task, _) in works {
                 // Of ranks that are left out nothing is known: they may add for others.
