@@ -114,18 +114,17 @@ def test_orders() -> None:
     assert finish["priority"] == finish["fifo"][::-1]
     # The first has sent a packet when the last is launched.
     assert finish["lifo"][1] == finish["fifo"][0] + 357
-    (first, last), alone = (
-        simulate_flights(MESH, flights, "tto", order="fair").result.flights["finish_ns"],
-        finish["fifo"][0],
-    )
-    assert 1.9 * alone < first <= last < 2.01 * alone
+    # In turns they end within a packet of each other.
+    fair = simulate_flights(MESH, flights, "tto", order="fair").result.flights["finish_ns"].tolist()
+    assert fair[0] == fair[1] - 357
+    assert fair[1] <= finish["fifo"][1]
 
 
 def test_groups_of_a_grid(commands: Any, tmp_path: Path) -> None:
     """Two jobs that share links: who has what of the busiest, and a bound of both."""
     entries = [
-        {"name": "tp", "algorithm": "ring", "groups": "tp", "bytes": "1MiB"},
-        {"name": "all", "algorithm": "ring", "groups": "tp+dp", "bytes": "4MiB"},
+        {"name": "tp", "algorithm": "ring-bi", "groups": "tp", "bytes": "1MiB"},
+        {"name": "all", "algorithm": "ring-bi", "groups": "tp+dp", "bytes": "4MiB"},
     ]
     file = tmp_path / "flights.json"
     file.write_text(json.dumps({"grid": "tp=4,dp=4", "flights": entries}))
@@ -135,7 +134,8 @@ def test_groups_of_a_grid(commands: Any, tmp_path: Path) -> None:
             [4 * row + rank for rank in range(4)] for row in range(4)
         ] + [None]
         least = max(row["lower_bound_ns"] for row in document["flights"])
-        assert least < document["lower_bound_ns"] == document["efficiency"] * document["time_ns"] < document["time_ns"]
+        assert least < document["lower_bound_ns"] < document["time_ns"]
+        assert document["efficiency"] == document["lower_bound_ns"] / document["time_ns"]
         links = document["contended"]
         assert len(links) == 10
         assert [row["busy_ns"] for row in links] == sorted((row["busy_ns"] for row in links), reverse=True)
