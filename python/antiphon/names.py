@@ -10,7 +10,7 @@ Fidelity = Literal["alpha-beta", "packet", "flit"]
 """In how much detail it is timed, cheapest first: ``fidelities()``."""
 InFlight = Literal["serial", "shared"]
 """Whether exchanges of an iteration share the links: ``train``."""
-Order = Literal["fifo", "lifo", "priority"]
+Order = Literal["fifo", "lifo", "priority", "fair"]
 """Who goes first on a link: ``simulate_flights``, ``train``."""
 Scheduler = Literal["baseline", "themis", "search", "phased"]
 """In which order chunks use dimensions: ``rails_schedulers()``."""

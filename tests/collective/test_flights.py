@@ -50,6 +50,13 @@ def test_a_file_of_flights(fidelity: str) -> None:
     [
         ("{", "flights are no JSON"),
         ("[]", "at least one"),
+        ('{"flights": []}', "an object of flights has grid and flights"),
+        ('{"grid": 4, "flights": [{"algorithm": "ring"}]}', "grid is text"),
+        (
+            '{"grid": "tp=4,dp=4", "flights": [{"algorithm": "ring", "groups": "pp"}]}',
+            "no dimension 'pp'; the grid has tp",
+        ),
+        ('[{"algorithm": "ring", "groups": "dp of tp=4,dp=5"}]', "the grid has 20 ranks, mesh:4x4 has 16"),
         ("[1]", "flights[0]: it is no object"),
         ('[{"algorithm": "ring", "size": 3}]', "flights[0]: unknown key 'size'; known: name, algorithm"),
         ('[{"bytes": "1MiB"}]', "flights[0]: give either algorithm or schedule"),
@@ -107,6 +114,42 @@ def test_orders() -> None:
     assert finish["priority"] == finish["fifo"][::-1]
     # The first has sent a packet when the last is launched.
     assert finish["lifo"][1] == finish["fifo"][0] + 357
+    # In turns they end within a packet of each other.
+    fair = simulate_flights(MESH, flights, "tto", order="fair").result.flights["finish_ns"].tolist()
+    assert fair[0] == fair[1] - 357
+    assert fair[1] <= finish["fifo"][1]
+
+
+def test_groups_of_a_grid(commands: Any, tmp_path: Path) -> None:
+    """Two jobs that share links: who has what of the busiest, and a bound of both."""
+    entries = [
+        {"name": "tp", "algorithm": "ring-bi", "groups": "tp", "bytes": "1MiB"},
+        {"name": "all", "algorithm": "ring-bi", "groups": "tp+dp", "bytes": "4MiB"},
+    ]
+    file = tmp_path / "flights.json"
+    file.write_text(json.dumps({"grid": "tp=4,dp=4", "flights": entries}))
+    for fidelity in antiphon.fidelities():
+        document = commands.document("flights", "mesh:4x4", file, "--order", "fair", "--fidelity", fidelity)
+        assert [row["group"] for row in document["flights"]] == [
+            [4 * row + rank for rank in range(4)] for row in range(4)
+        ] + [None]
+        least = max(row["lower_bound_ns"] for row in document["flights"])
+        assert least < document["lower_bound_ns"] < document["time_ns"]
+        assert document["efficiency"] == document["lower_bound_ns"] / document["time_ns"]
+        links = document["contended"]
+        assert len(links) == 10
+        assert [row["busy_ns"] for row in links] == sorted((row["busy_ns"] for row in links), reverse=True)
+        for row in links:
+            of = {each["flight"]: each["bytes"] for each in row["flights"]}
+            assert set(of) > {4}
+            assert sum(of.values()) == document["tables"]["links"][row["link"]]["bytes"]
+            assert sum(each["share"] for each in row["flights"]) == pytest.approx(1)
+            assert row["wait_ns"] is None if fidelity == "flit" else row["wait_ns"] > 0
+    table = commands.invoke("flights", "mesh:4x4", file, "--contended", "3").stdout
+    assert "Links most contended" in table
+    assert "Bound of all together" in table
+    alone = simulate_flights(MESH, read_flights(json.dumps(entries[1:]).replace("tp+dp", "columns"), MESH))
+    assert alone.most_contended() == []
 
 
 DIRECT = build(MESH, "direct", bytes="64KiB")
@@ -120,7 +163,7 @@ DIRECT = build(MESH, "direct", bytes="64KiB")
         ([Flight(DIRECT), Flight(DIRECT, after=[5])], {}, "flight 1: it is after flight 5 of 2"),
         ([Flight(DIRECT, start_ns=float("nan"))], {}, "flight 0: start_ns is NaN"),
         ([Flight(build("mesh:2x2", "direct", bytes="64KiB"))], {}, "4 ranks, the fabric has 16"),
-        ([Flight(DIRECT)], {"order": "first"}, "no order 'first'; known: fifo, lifo, priority"),
+        ([Flight(DIRECT)], {"order": "first"}, "no order 'first'; known: fifo, lifo, priority, fair"),
     ],
 )
 def test_bad_flights(flights: list[Flight], options: dict[str, Any], what: str) -> None:

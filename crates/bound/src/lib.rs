@@ -12,6 +12,7 @@ mod computing;
 mod cut;
 mod energy;
 mod gossip;
+mod joint;
 mod latency;
 mod least_cut;
 mod limit;
@@ -24,6 +25,7 @@ mod task;
 mod volume;
 
 pub use certified::{Certified, busiest_ps, certificate, certified};
+pub use joint::{JointBound, joint_bound};
 pub use limit::Limit;
 pub use strength::{RankEdge, Strength, edges_both_ways, strength, strength_of, symmetric_edges};
 

@@ -123,7 +123,7 @@ fn least_cuts(fabric: &Fabric, capacities: &Capacities, task: &Task, entering: b
 }
 
 /// 1 for every link that leaves, or enters, the least set with the sites `inside`.
-fn crossing(
+pub(super) fn crossing(
     fabric: &Fabric,
     cuts: &mut Option<LeastCuts>,
     inside: impl Fn(NodeId) -> bool,
@@ -139,7 +139,7 @@ fn crossing(
 }
 
 /// How many links there are, and of what rate.
-fn rates(fabric: &Fabric, system: &System, links: &[LinkId]) -> String {
+pub(super) fn rates(fabric: &Fabric, system: &System, links: &[LinkId]) -> String {
     let rates = || links.iter().map(|&link| system.rate_of(fabric.link(link)));
     let count = match links.len() {
         1 => "1 link".to_string(),
@@ -153,7 +153,7 @@ fn rates(fabric: &Fabric, system: &System, links: &[LinkId]) -> String {
 }
 
 /// The first of some links by the names of their ends.
-fn named(fabric: &Fabric, links: &[LinkId]) -> String {
+pub(super) fn named(fabric: &Fabric, links: &[LinkId]) -> String {
     let name = |&link: &LinkId| {
         let [from, to] = [fabric.link(link).from, fabric.link(link).to].map(|node| &fabric.nodes[node as usize].name);
         format!("{from}>{to}")

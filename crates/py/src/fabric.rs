@@ -139,7 +139,8 @@ impl Fabric {
     }
 
     /// Groups without a common rank, each as `group` gives it. `which` is `rows` or `columns` of two dimensions,
-    /// `dimension=K` (from 0), or the path of a JSON file with lists of ranks.
+    /// `dimension=K` (from 0); `dp of tp=8,cp=2,dp=16`, or `tp+cp of` it, along dimensions of a grid of all ranks, whose first
+    /// is the fastest; or the path of a JSON file with lists of ranks.
     ///
     /// Raises AntiphonError: `not-applicable` if the fabric has no such dimensions, `bad-spec`, `bad-file` or
     /// `too-large`.

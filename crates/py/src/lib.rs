@@ -67,7 +67,7 @@ mod _core {
         noc::{noc, router_parameters, traffic_patterns},
         operations::{
             algorithm_scales, algorithms, build, bus_factor, busiest_link_ns, check_fidelity, collective_name,
-            collectives, fabrics, fidelities, format_bytes, lower_bound, parse_bytes, shard, simulate,
+            collectives, fabrics, fidelities, flights_bound, format_bytes, lower_bound, parse_bytes, shard, simulate,
             simulate_flights, systems, verify,
         },
         parameter::inputs,

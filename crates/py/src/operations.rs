@@ -249,15 +249,16 @@ fn write_trace(
 /// A flight as `simulate_flights` takes it: schedule, start in ns, numbers of the flights before it, priority.
 type FlightTuple = (Py<Schedule>, Number, Fit<Vec<usize>>, Fit<u32>);
 
-/// Proves schedules, then times them in flight together on a fabric: a `SimulationResult` with a table `flights`.
+/// Proves schedules, then times them in flight together on a fabric: a `SimulationResult` with a table `flights`, and the
+/// table of what each `flight` has of every `link` that several use (`bytes`, `wait_ns`, NaN where it is not known).
 /// `flights` has tuples (schedule, start_ns, after, priority), where `after` has numbers of flights that are to be over
 /// before; schedules may be for groups of the fabric's ranks. `order` says which of them goes first on a link: `fifo`,
-/// `lifo` or `priority` (lower numbers first). `trace` as in `simulate`.
+/// `lifo`, `priority` (lower numbers first) or `fair` (that which the link has served least). `trace` as in `simulate`.
 ///
 /// Raises AntiphonError: as `simulate`, naming the flight; `bad-spec` if flights wait for each other.
 #[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, flights, system = "generic", fidelity = "packet", order = "fifo", progress = None, energy = false, trace: "Callable[[str], object] | None" = None) -> "SimulationResult")]
+#[pyo3(signature = (fabric, flights, system = "generic", fidelity = "packet", order = "fifo", progress = None, energy = false, trace: "Callable[[str], object] | None" = None) -> "tuple[SimulationResult, _Columns]")]
 pub fn simulate_flights<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -268,24 +269,9 @@ pub fn simulate_flights<'py>(
     progress: Option<Progress>,
     energy: bool,
     trace: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let (fabric, system) = (&fabric.0, system.get()?);
-    if flights.is_empty() {
-        return Err(raise(Error::new(Code::BadSpec, "there is no flight; give at least one")));
-    }
+) -> PyResult<(Bound<'py, PyAny>, Table<'py>)> {
+    let (fabric, system, starts) = (&fabric.0, system.get()?, starts_of(&flights)?);
     let schedules: Vec<&Schedule> = flights.iter().map(|flight| flight.0.get()).collect();
-    let starts = flights
-        .iter()
-        .enumerate()
-        .map(|(index, (_, start_ns, ..))| {
-            let start_ns = start_ns.0;
-            if !(0.0..=MAX_NANOS).contains(&start_ns) {
-                let text = format!("flight {index}: start_ns is {start_ns}; expected 0 to {MAX_NANOS:e}");
-                return Err(raise(Error::new(Code::BadSize, text)));
-            }
-            Ok(picos(start_ns))
-        })
-        .collect::<PyResult<Vec<units::Picos>>>()?;
     let options = RunOptions { energy, ..RunOptions::default() };
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
     let (proven, proof, mut result) = run_with_progress(py, progress, |heartbeat| {
@@ -300,7 +286,53 @@ pub fn simulate_flights<'py>(
     })?;
     let flying = launches(&flights, &starts, &proven);
     write_trace(py, trace, fabric, &flying, &mut result)?;
-    result_record(py, fabric, &system, (&proof, None), &result, None)
+    let shares: Vec<_> = result.contended.iter().flat_map(|row| row.flights.iter().map(move |of| (row, of))).collect();
+    let contended = table!(py, row in shares.iter(), {
+        link: i64::from(row.0.link),
+        flight: i64::from(row.1.0),
+        bytes: row.1.1,
+        wait_ns: row.0.wait_ps.map_or(f64::NAN, nanos),
+    })?;
+    Ok((result_record(py, fabric, &system, (&proof, None), &result, None)?, contended))
+}
+
+/// Lower bounds in ns of `flights`, as `simulate_flights` takes them: of each by itself, of all together, and what that
+/// rests on.
+///
+/// Raises AntiphonError: as `simulate_flights`.
+#[literal_defaults]
+#[pyfunction]
+#[pyo3(signature = (fabric, flights, system = "generic", fidelity = "packet") -> "tuple[list[float], float, str]")]
+pub fn flights_bound(
+    py: Python<'_>,
+    fabric: &Fabric,
+    flights: Vec<FlightTuple>,
+    system: SystemLike,
+    fidelity: Named<Fidelity>,
+) -> PyResult<(Vec<f64>, f64, String)> {
+    let (fabric, system, starts) = (&fabric.0, system.get()?, starts_of(&flights)?);
+    let schedules: Vec<&Schedule> = flights.iter().map(|flight| flight.0.get()).collect();
+    let joint = run(py, || {
+        let (proven, _) = prove_flights(fabric, &schedules, Watch::default())?;
+        bound::joint_bound(fabric, &system, &launches(&flights, &starts, &proven), Some(fidelity.0))
+    })?;
+    Ok((joint.each_ps.iter().map(|&each| nanos(each)).collect(), nanos(joint.time_ps), joint.limit))
+}
+
+/// When flights start.
+fn starts_of(flights: &[FlightTuple]) -> PyResult<Vec<units::Picos>> {
+    if flights.is_empty() {
+        return Err(raise(Error::new(Code::BadSpec, "there is no flight; give at least one")));
+    }
+    let start = |(index, (_, start_ns, ..)): (usize, &FlightTuple)| {
+        let start_ns = start_ns.0;
+        if !(0.0..=MAX_NANOS).contains(&start_ns) {
+            let text = format!("flight {index}: start_ns is {start_ns}; expected 0 to {MAX_NANOS:e}");
+            return Err(raise(Error::new(Code::BadSize, text)));
+        }
+        Ok(picos(start_ns))
+    };
+    flights.iter().enumerate().map(start).collect()
 }
 
 /// Flights of proven schedules, which start at these times.

@@ -71,12 +71,14 @@ pub enum Order {
     Lifo,
     /// The one with the lowest priority number; of those the one launched first.
     Priority,
+    /// That which the link has served least: see [`Shares`]. Beyond links, the one that came first.
+    Fair,
 }
 
 impl Choice for Order {
     const WHAT: &'static str = "order";
     const ALL: &'static [(&'static str, Self)] =
-        &[("fifo", Order::Fifo), ("lifo", Order::Lifo), ("priority", Order::Priority)];
+        &[("fifo", Order::Fifo), ("lifo", Order::Lifo), ("priority", Order::Priority), ("fair", Order::Fair)];
 }
 
 impl Order {
@@ -86,6 +88,7 @@ impl Order {
             Order::Fifo => launched.into(),
             Order::Lifo => (u32::MAX - launched).into(),
             Order::Priority => u64::from(priority) << 32 | u64::from(launched),
+            Order::Fair => 0,
         }
     }
 }
@@ -97,11 +100,13 @@ pub(crate) struct Ranking {
     ranks: Vec<u64>,
     /// Links that several flights use, as first links of channels.
     shared: Vec<bool>,
+    /// Whether flights share these equally.
+    fair: bool,
 }
 
 impl Ranking {
     /// Of the flights of a plan, none launched. O(hops).
-    pub fn new(plan: &RunPlan) -> Self {
+    pub fn new(plan: &RunPlan, order: Order) -> Self {
         let mut shared = vec![false; plan.fabric.links.len()];
         let mut used_by = vec![None; if plan.flights.len() > 1 { shared.len() } else { 0 }];
         for job in plan.jobs.iter().filter(|_| plan.flights.len() > 1) {
@@ -110,7 +115,18 @@ impl Ranking {
                 shared[link as usize] |= first != job.flight;
             }
         }
-        Ranking { ranks: vec![u64::MAX; plan.flights.len()], shared }
+        Ranking { ranks: vec![u64::MAX; plan.flights.len()], shared, fair: order == Order::Fair }
+    }
+
+    /// Whether several flights share any link equally.
+    pub fn is_any_fair(&self) -> bool {
+        self.fair && self.shared.contains(&true)
+    }
+
+    /// Whether several flights share a link equally.
+    #[inline]
+    pub fn is_fair(&self, link: LinkId) -> bool {
+        self.fair && self.is_shared(link)
     }
 
     /// Whether several flights use a link.
@@ -136,6 +152,91 @@ impl Ranking {
     /// A flight was launched.
     pub fn launched(&mut self, flight: u32, rank: u64) {
         self.ranks[flight as usize] = rank;
+    }
+}
+
+/// What each flight has had of a link that several use, and how long it waited there.
+///
+/// With [`Order::Fair`] the next is the flight that the link has served for the shortest time; one that comes anew counts
+/// as served as long as the one served last (P. Goyal, H. M. Vin and H. Cheng, "Start-time fair queueing", SIGCOMM 1996).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shares {
+    /// How long the one served last had been served before.
+    level: Ticks,
+    of: Vec<Share>,
+}
+
+/// That of one flight.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    flight: u32,
+    served: Ticks,
+    /// Messages, packets or interfaces that wait, and since when the next of them does.
+    waiting: u32,
+    since: Ticks,
+}
+
+impl Shares {
+    /// Without those of links that only one flight uses.
+    pub fn all(ranking: &Ranking) -> Vec<Shares> {
+        if ranking.shared.contains(&true) { vec![Shares::default(); ranking.shared.len()] } else { vec![] }
+    }
+
+    fn share(&mut self, flight: u32) -> &mut Share {
+        let place = self.of.iter().position(|share| share.flight == flight).unwrap_or_else(|| {
+            self.of.push(Share { flight, served: 0, waiting: 0, since: 0 });
+            self.of.len() - 1
+        });
+        &mut self.of[place]
+    }
+
+    /// Something of a flight waits from now on; returns how long the flight has been served.
+    pub fn come(&mut self, flight: u32, now: Ticks) -> Ticks {
+        let level = self.level;
+        let share = self.share(flight);
+        share.served = share.served.max(level);
+        if share.waiting == 0 {
+            share.since = now;
+        }
+        share.waiting += 1;
+        share.served
+    }
+
+    /// How long a flight has been served.
+    pub fn served(&self, flight: u32) -> Ticks {
+        self.of.iter().find(|share| share.flight == flight).map_or(0, |share| share.served)
+    }
+
+    /// A flight is served for some time more.
+    pub fn add(&mut self, flight: u32, time: Ticks) {
+        self.share(flight).served += time;
+    }
+
+    /// What waits of a flight that had been served for `level` begins at `now`; returns how long it waited.
+    pub fn begin(&mut self, flight: u32, now: Ticks, level: Ticks) -> Ticks {
+        self.level = level;
+        let share = self.share(flight);
+        share.waiting = share.waiting.saturating_sub(1);
+        now.saturating_sub(std::mem::replace(&mut share.since, now))
+    }
+
+    /// Appends what decides the future.
+    pub fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
+        let words = |share: &Share| {
+            let since = if share.waiting > 0 { now.wrapping_sub(share.since) } else { 0 };
+            [share.flight.into(), share.waiting.into(), share.served.saturating_sub(self.level), since]
+        };
+        state.extend(self.of.iter().flat_map(words));
+    }
+
+    /// Everything happens later by `by`.
+    pub fn delay(&mut self, by: Ticks) {
+        self.of.iter_mut().for_each(|share| share.since += by);
+    }
+
+    /// How long a level of service is above that of the one served last.
+    pub fn above(&self, level: Ticks) -> Ticks {
+        level.saturating_sub(self.level)
     }
 }
 

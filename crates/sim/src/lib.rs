@@ -27,7 +27,7 @@ mod turns;
 mod units;
 
 pub use flight::{Flight, FlightRow, Order, Timed};
-pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
+pub use result::{ChunkRow, ContendedRow, LinkRow, RankRow, SimulationResult, Timeline};
 pub use running::{Running, run_beside};
 pub use trace::{MOST_EVENTS, Span, Trace, Track};
 

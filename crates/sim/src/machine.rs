@@ -176,7 +176,15 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
             FlightRow { start_ps: self.plan.clock.picos(span.start), finish_ps: self.plan.clock.picos(span.finish) }
         };
         let flights = (0..self.plan.flights.len() as u32).map(span).collect();
-        collect(self.plan, N::FIDELITY, &self.endpoints.deliveries, &mut traffic, flights, events)
+        collect(
+            self.plan,
+            N::FIDELITY,
+            self.endpoints.ranking(),
+            &self.endpoints.deliveries,
+            &mut traffic,
+            flights,
+            events,
+        )
     }
 }
 

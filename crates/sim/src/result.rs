@@ -2,13 +2,15 @@
 
 use super::Fidelity;
 use super::energy::energy;
-use super::flight::FlightRow;
+use super::flight::{FlightRow, Ranking};
 use super::plan::RunPlan;
 use super::recorder::{Deliveries, Traffic};
 use super::trace::Trace;
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::energy::Energy;
+use antiphon_model::fabric::LinkId;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Totals of one directed link; row `i` is link `i` of the fabric.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -32,6 +34,17 @@ pub struct RankRow {
     pub received_bytes: Bytes,
     /// Time spent adding received data.
     pub reduce_ps: Picos,
+}
+
+/// A link that several flights use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ContendedRow {
+    /// The link.
+    pub link: LinkId,
+    /// The longest that a flight waited there until its next message (`alpha-beta`) or packet began; not known at `flit`.
+    pub wait_ps: Option<Picos>,
+    /// Flights that use it, and the bytes of each, without headers.
+    pub flights: Vec<(u32, Bytes)>,
 }
 
 /// When one chunk of one lane was complete at every rank that needs it.
@@ -80,6 +93,8 @@ pub struct SimulationResult {
     pub flit_hops: u64,
     /// Per flight, in the order in which they were given.
     pub flights: Vec<FlightRow>,
+    /// Links that several flights use, in ascending order.
+    pub contended: Vec<ContendedRow>,
     /// Events the engine processed; those of skipped periods are not among them.
     pub events: u64,
     /// What it took, where somebody asked.
@@ -103,6 +118,7 @@ impl SimulationResult {
 pub fn collect(
     plan: &RunPlan,
     fidelity: Fidelity,
+    ranking: &Ranking,
     deliveries: &Deliveries,
     traffic: &mut Traffic,
     flights: Vec<FlightRow>,
@@ -118,12 +134,16 @@ pub fn collect(
     let mut ranks: Vec<RankRow> = deliveries.finish.iter().map(row).collect();
     // What was carried follows from the plan, however it was timed.
     let mut flit_hops = 0;
+    let mut of_flights: BTreeMap<(LinkId, u32), Bytes> = BTreeMap::new();
     for job in &plan.jobs {
         let kind = plan.kind(job);
         let (all_bytes, all_packets) = (kind.bytes * kind.chunks, kind.packets.count * kind.chunks);
         for &link in plan.route(job) {
             bytes[link as usize] += all_bytes;
             packets[link as usize] += all_packets;
+            if ranking.is_shared(link) {
+                *of_flights.entry((link, job.flight)).or_default() += all_bytes;
+            }
             flit_hops += all_packets * kind.packets.flits;
         }
         ranks[job.from as usize].sent_bytes += all_bytes;
@@ -131,6 +151,14 @@ pub fn collect(
         ranks[job.to as usize].reduce_ps += plan.clock.picos(kind.reduce) * kind.chunks;
     }
     ranks.truncate(plan.fabric.ranks());
+    let mut contended: Vec<ContendedRow> = vec![];
+    for ((link, flight), bytes) in of_flights {
+        if contended.last().is_none_or(|row| row.link != link) {
+            let wait_ps = (fidelity != Fidelity::Flit).then(|| plan.clock.picos(traffic.longest_wait(link)));
+            contended.push(ContendedRow { link, wait_ps, flights: vec![] });
+        }
+        contended.last_mut().expect("a row").flights.push((flight, bytes));
+    }
     let rate = |id| plan.system.rate_of(plan.fabric.link(id)).0;
     plan.channels.share(&mut bytes, rate);
     plan.channels.share(&mut packets, rate);
@@ -151,6 +179,7 @@ pub fn collect(
         ranks,
         chunks,
         flights,
+        contended,
         events,
         energy,
         trace: Trace::of(plan, deliveries, traffic),

@@ -28,6 +28,7 @@ def flights(
     system: antiphon.System,
     order: str,
     fidelity: str = "packet",
+    contended: int = 10,
     energy: bool,
     trace: str | None,
     output: str,
@@ -36,11 +37,15 @@ def flights(
 
     FILE is a JSON list of flights (docs/json.md), for example
     [{"name": "rows", "algorithm": "combs", "groups": "rows", "bytes": "16MiB"},
-    {"algorithm": "combs", "groups": "columns", "after": ["rows"], "priority": 1}].
+    {"algorithm": "combs", "groups": "columns", "after": ["rows"], "priority": 1}],
+    or {"grid": "tp=4,dp=4", "flights": [{"algorithm": "ring", "groups": "dp"}]}.
 
     Examples:
         antiphon flights mesh:4x4 examples/flights.json --system tto
         antiphon flights mesh:4x4 examples/flights.json --fidelity alpha-beta --order lifo --format csv
+
+    Args:
+        contended: Show so many links that several flights use, the busiest first.
     """
     network = read_fabric(fabric)
     with progress_bar() as progress:
@@ -53,9 +58,9 @@ def flights(
     tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
     tell(
         "flights",
-        run.to_dict() | {"tables": tables},
+        run.to_dict() | {"contended": run.most_contended(contended), "tables": tables},
         output,
-        noting_switches(partial(flights_document, run), network),
+        noting_switches(partial(flights_document, run, contended), network),
         "flights",
     )
     note(output, trace and f"Trace: {trace}")

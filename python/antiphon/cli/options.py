@@ -217,7 +217,9 @@ SHARED: dict[str, dict[str, Shared]] = {
             metavar="RANKS",
             callback=_once,
         ),
-        "groups": Shared("Each of these groups, by itself.", "Ranks", metavar="rows|columns|dimension=K|FILE"),
+        "groups": Shared(
+            "Each of these groups, by itself.", "Ranks", metavar="rows|columns|dimension=K|DIMS of GRID|FILE"
+        ),
         "energy": Shared("Also energy and power (docs/energy.md).", "Time", is_flag=True),
         "trace": Shared(
             "Also write what each link and rank did when, for Perfetto or chrome://tracing (docs/formats.md).",

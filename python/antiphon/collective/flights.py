@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
-from antiphon._core import Fabric, Schedule, System, build
+from antiphon._core import Fabric, Schedule, System, build, flights_bound
 from antiphon._core import simulate_flights as fly
 from antiphon.arguments import expect
 from antiphon.collective.matrix import amount
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-ORDERS = ("fifo", "lifo", "priority")
-"""Who goes first on a link: the flight launched first, the one launched last, or that of the lowest number."""
+ORDERS = ("fifo", "lifo", "priority", "fair")
+"""Who goes first on a link: the flight launched first, the one launched last, that of the lowest number, or that which
+the link has served least."""
 LATEST_NS = 1e15
 """Latest start of a flight."""
 MOST = 1 << 16
@@ -91,14 +92,48 @@ class FlightsRun(Result):
     flights: list[Flight] = says("what was in flight.", "flights=_rows energy?=result.energy")
     groups: list[list[int] | None] = says("ranks that take part in each; None if all do.", APART)
     bounds_ns: list[float] = says("the lower bound of each by itself.", APART)
+    lower_bound_ns: float = says("no schedules end all of them sooner.")
+    lower_bound_by: str = says("what that rests on.", "lower_bound_by efficiency")
+    contended: Table = says(
+        "what each flight has of every link that several use (of parallel links that are used as one, of the first):"
+        " ``link``, ``from``, ``to`` (names of nodes), ``busy_ns``, ``wait_ns`` (the longest that a flight waited there"
+        " for its next packet, or message at ``alpha-beta``, to begin; NaN at ``flit``), ``flight``, ``bytes``.",
+        "contended=most_contended",
+    )
 
     headline = "FlightsRun of {0.result.flights.height:,} on {0.fabric}, {0.order}: {0.time_ns:,.1f} ns"
     time_ns = Part(float, "result", "From the start to the end of the last flight.")
 
     @property
+    def efficiency(self) -> float | None:
+        """``lower_bound_ns`` over ``time_ns``; None where nothing takes any time."""
+        return self.lower_bound_ns / self.time_ns if self.time_ns else None
+
+    def most_contended(self, most: int = 10) -> list[dict[str, Any]]:
+        """The links that several flights use, the busiest first, at most so many: who has which share of them."""
+        expect("most", most, int)
+        rows = self.contended.rows()
+        links = {row["link"]: row for row in reversed(rows)}
+        chosen = sorted(links.values(), key=lambda row: (-row["busy_ns"], row["link"]))[: max(most, 0)]
+        found = [
+            {key: row[key] for key in ("link", "from", "to", "busy_ns")}
+            | {"wait_ns": None if row["wait_ns"] != row["wait_ns"] else row["wait_ns"], "flights": []}
+            for row in chosen
+        ]
+        of_link = {row["link"]: row["flights"] for row in found}
+        for row in rows:
+            if row["link"] in of_link:
+                of_link[row["link"]].append({"flight": row["flight"], "bytes": row["bytes"]})
+        for flights in of_link.values():
+            total = sum(each["bytes"] for each in flights)
+            for each in flights:
+                each["share"] = each["bytes"] / total
+        return found
+
+    @property
     def tables(self) -> dict[str, Table]:
-        """``flights``, a row for each; then ``links``, ``ranks``, ``chunks`` and ``timeline`` of all together."""
-        rows = {"flights": Table.of_rows(self._rows)}
+        """``flights``, a row for each; ``contended``; ``links``, ``ranks``, ``chunks``, ``timeline`` of all in one."""
+        rows = {"flights": Table.of_rows(self._rows), "contended": self.contended}
         return rows | {name: table for name, table in self.result.tables.items() if name != "flights"}
 
     def plot(self) -> Figure:
@@ -150,7 +185,8 @@ def simulate_flights(
         system: preset, file or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         order: ``fifo``: on every link packets of the flight launched first go first, others fill the gaps it leaves;
-            ``lifo``: of that launched last; ``priority``: of that with the lowest number.
+            ``lifo``: of that launched last; ``priority``: of that with the lowest number; ``fair``: of that which
+            the link has served least, so that all have an equal share of it (docs/simulation.md).
         progress: called with a title and the share done.
         energy: also what the run takes (docs/energy.md).
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
@@ -168,20 +204,21 @@ def simulate_flights(
     heartbeat = None if progress is None else partial(progress, f"{len(entries):,} flights")
     expect("energy", energy, bool)
     with trace_to(trace) as write:
-        result = fly(fabric, entries, platform, fidelity, order, heartbeat, energy, write)
-    groups = [each.schedule.group for each in flights]
-    bounds: dict[int, float] = {}
-    for each, group in zip(flights, groups, strict=True):
-        if id(each.schedule) not in bounds:
-            part = fabric if group is None or group == fabric.members else fabric.group(group)
-            bounds[id(each.schedule)] = each.schedule.lower_bound(part, platform, fidelity).time_ns
+        result, shares = fly(fabric, entries, platform, fidelity, order, heartbeat, energy, write)
+    bounds_ns, bound_ns, limit = flights_bound(fabric, entries, platform, fidelity)
+    names, links, at = fabric.nodes["name"], result.links, shares["link"]
+    ends = {end: names[links[end][at]] for end in ("from", "to")}
+    contended = {"link": at, **ends, "busy_ns": links["busy_ns"][at], "wait_ns": shares["wait_ns"]}
     return FlightsRun(
         fabric=fabric.name,
         system=platform,
         order=order,
         flights=flights,
-        groups=groups,
-        bounds_ns=[bounds[id(each.schedule)] for each in flights],
+        groups=[each.schedule.group for each in flights],
+        bounds_ns=bounds_ns,
+        lower_bound_ns=bound_ns,
+        lower_bound_by=limit,
+        contended=Table(contended | {"flight": shares["flight"], "bytes": shares["bytes"]}),
         result=result,
     )
 
@@ -189,7 +226,7 @@ def simulate_flights(
 def read_flights(
     text: str, fabric: str | Fabric, system: str | System = "generic", *, progress: Progress | None = None
 ) -> list[Flight]:
-    """The flights of a JSON list (docs/json.md), built on a fabric.
+    """The flights of a JSON list, or of an object with a ``grid`` of ranks (docs/json.md), built on a fabric.
 
     >>> len(read_flights('[{"algorithm": "ring-bi", "groups": "rows", "bytes": "1MiB"}]', "torus:3x4"))
     3
@@ -208,13 +245,18 @@ def read_flights(
         entries = parse_json(text)
     except ValueError as error:
         raise AntiphonError(f"flights are no JSON: {error}", "bad-file") from None
+    grid = None
+    if isinstance(entries, dict):
+        if set(entries) != {"grid", "flights"}:
+            raise AntiphonError("an object of flights has grid and flights", "bad-file")
+        grid, entries = _text(entries, "grid", ""), entries["flights"]
     if not isinstance(entries, list) or not entries:
         raise AntiphonError("flights are a JSON list of objects, at least one", "bad-file")
     flights: list[Flight] = []
     numbers: dict[str, list[int]] = {}
     for place, entry in enumerate(entries):
         try:
-            added = _read_entry(entry, fabric, system, numbers, progress)
+            added = _read_entry(entry, fabric, grid, system, numbers, progress)
         except AntiphonError as error:
             raise AntiphonError(f"flights[{place}]: {error.message}", error.code) from None
         if len(flights) + len(added) > MOST:
@@ -228,7 +270,12 @@ def read_flights(
 
 
 def _read_entry(
-    entry: Any, fabric: Fabric, system: str | System, numbers: dict[str, list[int]], progress: Progress | None
+    entry: Any,
+    fabric: Fabric,
+    grid: str | None,
+    system: str | System,
+    numbers: dict[str, list[int]],
+    progress: Progress | None,
 ) -> list[Flight]:
     """The flights of one entry: one, or one for each of its groups."""
     if not isinstance(entry, dict):
@@ -251,7 +298,8 @@ def _read_entry(
         before += numbers[name]
     group = entry.get("group")
     if "groups" in entry:
-        parts = fabric.groups(_text(entry, "groups", ""))
+        which = _text(entry, "groups", "")
+        parts = fabric.groups(which if grid is None else f"{which} of {grid}")
     elif group is None:
         parts = [fabric]
     else:

@@ -155,7 +155,7 @@ class OnFabricSerially(OnFabric):
             return _checked(self.timer(self._fabric, *key[:3]))
         nothing: list[int] = []
         flights = [(schedule, 0.0, nothing, 0) for schedule in self._schedules(key)]
-        result = simulate_flights(self._fabric, flights, self._system, self.fidelity)
+        result, _ = simulate_flights(self._fabric, flights, self._system, self.fidelity)
         return CollectiveTime(result.time_ns, [], result.chunks)
 
 

@@ -162,7 +162,7 @@ def replay(
         groups: a JSON file of the ranks of each group by name, ``{"1": [0, 1]}``; default: the groups that the traces
             list, else the ranks that name a group are in it.
         order: which exchange goes first where several are under way: ``priority`` (default: the lowest
-            ``comm_priority``, then the one that started first), ``fifo`` or ``lifo``.
+            ``comm_priority``, then the one that started first), ``fifo``, ``lifo`` or ``fair``.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         progress: called with a title and the share done.
 

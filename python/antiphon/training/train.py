@@ -101,7 +101,7 @@ def train(
         fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
         chunks: chunks of every collective; on rails only, default 64, or of the size of the endpoint's.
         order: which exchange goes first where several are under way: ``priority`` (default: with overlap ``both`` that
-            of the earliest layers, then the one that was ready first), ``fifo`` or ``lifo``.
+            of the earliest layers, then the one that was ready first), ``fifo``, ``lifo`` or ``fair`` (not on rails).
         collectives: times the collectives instead of ``simulator``: called with fabric, algorithm, collective and
             bytes, it gives what has ``time_ns`` and ``excluded_ranks``, as a ``Run`` has, and for overlap ``ccube`` and
             ``both`` the table ``chunks``.

@@ -114,7 +114,7 @@ impl OnRails {
     /// with its last chunk in order.
     ///
     /// # Errors
-    /// As [`RailsPlan::uniform`], [`check_steps`] and [`RailsEndpoint::new`]; [`Code::NotApplicable`] for messages and barriers.
+    /// As [`RailsPlan::uniform`], [`check_steps`] and [`RailsEndpoint::new`]; [`Code::NotApplicable`] for messages and barriers, and [`Order::Fair`].
     pub fn new(
         topology: &Topology,
         groups: &[RailsGroup],
@@ -122,6 +122,10 @@ impl OnRails {
         scheduler: &dyn Scheduler,
         how: Carriage,
     ) -> Result<OnRails> {
+        if how.order == Order::Fair {
+            let what = "order fair is of links that flights share; give fifo, lifo or priority on rails";
+            return Err(Error::new(Code::NotApplicable, what));
+        }
         let (plans, which) = scheduled(groups, graph, scheduler, how)?;
         let (engine, servers, chunks) = served(topology, &plans, &which, how)?;
         let mut parts = graph.parts();

@@ -4,6 +4,7 @@ use super::file::read_text;
 use super::{Fabric, Link, LinkId, NodeId, Product, Shape};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::units::{clip, clip_error};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -152,12 +153,13 @@ pub struct Groups {
 
 impl Groups {
     /// Groups that make up a fabric: `rows` or `columns` of a product of two dimensions, the lines along its last or its
-    /// first; `dimension=K`, those along dimension K of any product, from 0 in the order of the sizes; or the path of a
-    /// JSON file with a list of lists of ranks.
+    /// first; `dimension=K`, those along dimension K of any product, from 0 in the order of the sizes; `dp of tp=8,cp=2,dp=16`
+    /// or `tp+cp of` it, those along dimensions of a grid of all ranks whose first is the fastest; or the path of a JSON file
+    /// with a list of lists of ranks.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] if the fabric is no such product, [`Code::BadSpec`] for a dimension it does not have or
-    /// one of a single node, [`Code::BadFile`] or [`Code::TooLarge`] for files.
+    /// one of a single node and for a grid that is not of its ranks, [`Code::BadFile`] or [`Code::TooLarge`] for files.
     pub fn parse(fabric: &Fabric, text: &str) -> Result<Groups> {
         let groups = match text.strip_prefix("dimension=") {
             Some(number) => dimension(fabric, number),
@@ -167,7 +169,10 @@ impl Groups {
                 }
                 _ => Err(not_applicable(fabric, "is no product of two dimensions")),
             },
-            None => read(text),
+            None => match text.split_once(" of ") {
+                Some((names, grid)) if grid.contains('=') => along_names(fabric, names, grid),
+                _ => read(text),
+            },
         };
         let place = |error: Error| error.at(format_args!("groups '{}'", clip(text)));
         let groups = Groups { name: text.into(), groups: groups.map_err(place)? };
@@ -209,10 +214,58 @@ fn along(fabric: &Fabric, product: &Product, dimension: usize) -> Vec<Vec<u32>> 
     coordinates.origins(dimension).map(line).collect()
 }
 
+/// Groups of ranks that differ only along the named dimensions of a grid `tp=8,dp=16`, the first of which is the fastest.
+fn along_names(fabric: &Fabric, names: &str, grid: &str) -> Result<Vec<Vec<u32>>> {
+    let mut sizes: Vec<(&str, usize)> = vec![];
+    for part in grid.split(',') {
+        let (name, size) = part.trim().split_once('=').unwrap_or((part, ""));
+        match size.parse() {
+            _ if name.is_empty() || name.contains('+') => {
+                return Err(bad(format!("'{}' has no name; write for example tp=8,dp=16", clip(part))));
+            }
+            _ if sizes.iter().any(|(other, _)| *other == name) => {
+                return Err(bad(format!("'{}' is twice in the grid", clip(name))));
+            }
+            Ok(size) if size > 0 => sizes.push((name, size)),
+            _ => return Err(bad(format!("'{}' has no size; write for example tp=8,dp=16", clip(part)))),
+        }
+    }
+    let ranks = fabric.ranks();
+    let product = sizes.iter().try_fold(1usize, |product, (_, size)| product.checked_mul(*size));
+    if product != Some(ranks) {
+        let all = product.map_or("too many".into(), |product| product.to_string());
+        return Err(bad(format!("the grid has {all} ranks, {} has {ranks}", fabric.name)));
+    }
+    let mut is_along = vec![false; sizes.len()];
+    for name in names.split('+').map(str::trim) {
+        match sizes.iter().position(|(known, _)| *known == name) {
+            None => {
+                let known: Vec<&str> = sizes.iter().map(|(known, _)| *known).collect();
+                return Err(bad(format!("no dimension '{}'; the grid has {}", clip(name), known.join(", "))));
+            }
+            Some(at) if std::mem::replace(&mut is_along[at], true) => {
+                return Err(bad(format!("'{name}' is named twice")));
+            }
+            Some(_) => {}
+        }
+    }
+    // Ranks of a group agree in where they are along the others.
+    let mut groups: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for rank in 0..ranks {
+        let (mut origin, mut step) = (0, 1);
+        for (&(_, size), along) in sizes.iter().zip(&is_along) {
+            origin += if *along { 0 } else { rank / step % size * step };
+            step *= size;
+        }
+        groups.entry(origin).or_default().push(rank as u32);
+    }
+    Ok(groups.into_values().collect())
+}
+
 fn read(path: &str) -> Result<Vec<Vec<u32>>> {
     let text = read_text(Path::new(path), MAX_GROUPS_BYTES).map_err(|error| {
         let hint = nearest(path, ["rows", "columns"]);
-        let known = "known: rows, columns, dimension=K, or a JSON file such as [[0, 1], [2, 3]]";
+        let known = "known: rows, columns, dimension=K, dp of tp=8,dp=16, or a JSON file such as [[0, 1], [2, 3]]";
         Error::new(error.code, format!("{}{hint}; {known}", error.message))
     })?;
     serde_json::from_str(&text).map_err(|error| {
@@ -284,6 +337,12 @@ mod tests {
         assert_eq!(groups("mesh:2x3", "columns").unwrap(), [[0, 3], [1, 4], [2, 5]]);
         assert_eq!(groups("torus:2x2x3", "dimension=1").unwrap().len(), 6);
         assert_eq!(groups("torus:2x2x3", "dimension=1").unwrap()[1], [1, 4]);
+        let jobs = |names: &str| groups("switch:12", &format!("{names} of tp=2,cp=3,dp=2")).unwrap();
+        assert_eq!(jobs("tp").len(), 6);
+        assert_eq!(jobs("cp"), [[0, 2, 4], [1, 3, 5], [6, 8, 10], [7, 9, 11]]);
+        assert_eq!(jobs("dp")[1..3], [[1, 7], [2, 8]]);
+        assert_eq!(jobs("dp + tp"), [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5, 10, 11]]);
+        assert_eq!(jobs("tp+cp+dp"), [(0..12).collect::<Vec<_>>()]);
         let group = |text: &str| parse_group(&parse("mesh:4x4"), text);
         assert_eq!(group("0,1,8,9").unwrap(), [0, 1, 8, 9]);
         assert_eq!(group("12-15,3,0-1").unwrap(), [12, 13, 14, 15, 3, 0, 1]);
@@ -315,11 +374,20 @@ mod tests {
             ("mesh:4x4", "dimension=2", Code::BadSpec, "there is no such dimension; mesh:4x4 has 0 to 1"),
             ("mesh:4x4", "dimension=", Code::BadSpec, "no such dimension"),
             ("mesh:1x4", "dimension=0", Code::BadSpec, "group 0: 1 rank(s)"),
+            ("mesh:4x4", "dp of tp=2,dp=4", Code::BadSpec, "the grid has 8 ranks, mesh:4x4 has 16"),
+            ("mesh:4x4", "dp of dp=9999999999,tp=9999999999", Code::BadSpec, "too many ranks"),
+            ("mesh:4x4", "pd of tp=4,dp=4", Code::BadSpec, "no dimension 'pd'; the grid has tp, dp"),
+            ("mesh:4x4", "dp+dp of tp=4,dp=4", Code::BadSpec, "'dp' is named twice"),
+            ("mesh:4x4", "dp of dp=4,dp=4", Code::BadSpec, "'dp' is twice in the grid"),
+            ("mesh:4x4", "dp of tp=4,dp=0", Code::BadSpec, "'dp=0' has no size"),
+            ("mesh:4x4", "dp of tp=4,dp", Code::BadSpec, "'dp' has no size"),
+            ("mesh:4x4", "dp of =4,dp=4", Code::BadSpec, "'=4' has no name"),
+            ("mesh:4x4", "tp of dp=16,tp=1", Code::BadSpec, "group 0: 1 rank(s)"),
             (
                 "mesh:4x4",
                 "rwos",
                 Code::BadFile,
-                "did you mean 'rows'?; known: rows, columns, dimension=K, or a JSON file",
+                "did you mean 'rows'?; known: rows, columns, dimension=K, dp of tp=8,dp=16, or a JSON file",
             ),
         ] {
             let error = Groups::parse(&parse(spec), text).unwrap_err();

@@ -125,8 +125,9 @@ fn flights_on_different_links_are_as_if_alone() {
                 (0..).zip(&views).map(|(row, view)| built(view, &system, Kind::AllReduce, bytes(row), spec)).collect();
             let mut flights: Vec<Flight> = schedules.iter().map(Flight::new).collect();
             flights[2].start_ps = 12_345_000;
-            for &(_, fidelity) in Fidelity::ALL {
-                let all = flown(&fabric, &flights, Order::Fifo, &system, fidelity);
+            for (&(_, fidelity), order) in Fidelity::ALL.iter().flat_map(|of| [(of, Order::Fifo), (of, Order::Fair)]) {
+                let all = flown(&fabric, &flights, order, &system, fidelity);
+                assert_eq!(all.contended, []);
                 for (row, span) in all.flights.iter().enumerate() {
                     let one = alone(&views[row], &schedules[row], &system, fidelity);
                     let place = format!("{name} {spec} {}, row {row}", fidelity.name());
@@ -136,6 +137,90 @@ fn flights_on_different_links_are_as_if_alone() {
                 assert_eq!(all.time_ps, all.flights.iter().map(|span| span.finish_ps).max().unwrap());
             }
         }
+    }
+}
+
+/// On one link, in turns: an equal share each from the moment at which a flight starts, and all is over as soon as one after the other.
+#[test]
+fn fair_shares_of_one_link() {
+    let (fabric, system) = (Fabric::parse("mesh:1x2").unwrap(), system("tto"));
+    let packet = system.packet.payload_bytes;
+    for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
+        let of = |packets: u64| {
+            built(&fabric, &system, Kind::Broadcast, packets * packet, &format!("direct:chunk={packet}"))
+        };
+        let turn = packet_ps(&fabric, &of(1), &system);
+        let rest = alone(&fabric, &of(50), &system, fidelity) - 50 * turn;
+        // Packets and turns before the start of each flight; turns after which each is over.
+        for (packets, starts, ends) in [
+            (&[50, 50][..], &[0, 0][..], &[99, 100][..]),
+            (&[50, 20], &[0, 10], &[70, 50]),
+            (&[50, 50, 50], &[0, 0, 0], &[148, 149, 150]),
+            (&[10, 50, 30], &[0, 0, 0], &[28, 90, 70]),
+        ] {
+            let schedules: Vec<Proven> = packets.iter().map(|&packets| of(packets)).collect();
+            let start = |(schedule, turns): (_, &u64)| {
+                let start_ps = if *turns > 0 { turns * turn + turn / 2 } else { 0 };
+                Flight { start_ps, ..Flight::new(schedule) }
+            };
+            let flights: Vec<Flight> = schedules.iter().zip(starts).map(start).collect();
+            let [fair, fifo] =
+                [Order::Fair, Order::Fifo].map(|order| flown(&fabric, &flights, order, &system, fidelity));
+            let over: Vec<u64> = fair.flights.iter().map(|span| (span.finish_ps - rest) / turn).collect();
+            assert_eq!((over.as_slice(), fair.time_ps), (ends, fifo.time_ps), "{fidelity:?}");
+            let [row] = &fair.contended[..] else { panic!("one link is shared") };
+            let bytes: Vec<u64> = packets.iter().map(|packets| packets * packet).collect();
+            assert_eq!(row.flights.iter().map(|of| of.1).collect::<Vec<_>>(), bytes);
+            assert_eq!(row.wait_ps, Some((packets.len() as u64 - 1) * turn));
+        }
+    }
+}
+
+/// What they need of some links together, from the moment at which they start.
+#[test]
+fn flights_are_bounded_together() {
+    let fabric = Fabric::parse("switch:8").unwrap();
+    let mut system = system("generic");
+    (system.link_rate, system.link_latency_ps) = (Rate(1_000_000_000), 0);
+    (system.hand_off_ps, system.packet.header_flits) = (0, 0);
+    let of = |names: &str, kind, megabytes: u64| -> Vec<Proven> {
+        let groups = Groups::parse(&fabric, &format!("{names} of tp=4,dp=2")).unwrap().groups;
+        let part = |group: &Vec<u32>| fabric.group(group).unwrap().fabric;
+        groups.iter().map(|group| built(&part(group), &system, kind, megabytes * 1_000_000, "direct")).collect()
+    };
+    let (tp, dp, all) = (of("tp", Kind::AllReduce, 4), of("dp", Kind::AllReduce, 2), of("tp+dp", Kind::AllToAll, 8));
+    let bound = |flights: &[Flight]| {
+        let bound = antiphon_bound::joint_bound(&fabric, &system, flights, None).unwrap();
+        // Milliseconds: on each link a byte takes a nanosecond.
+        (bound.time_ps / 1_000_000_000, bound.limit)
+    };
+    let at = |start_ms: u64, schedule| Flight { start_ps: start_ms * 1_000_000_000, ..Flight::new(schedule) };
+    // 3/2 of 4 MB into each rank, in either group; and 2 MB more.
+    let both: Vec<Flight> = tp.iter().chain(&dp).map(Flight::new).collect();
+    assert_eq!(bound(&both[..2]), (6, "flight 0, and those that it waits for, by themselves".into()));
+    assert_eq!(bound(&both).0, 8);
+    // 7/8 of 8 MB for others.
+    assert_eq!(bound(&[at(0, &all[0]), at(0, &all[0])]).0, 14);
+    assert_eq!(bound(&[at(0, &all[0]), at(3, &all[0])]).0, 14);
+    assert_eq!(bound(&[at(0, &all[0]), at(9, &all[0])]).0, 16);
+    assert_eq!(bound(&[at(5, &all[0]), at(9, &all[0])]).0, 19);
+    let after = |schedule| Flight { after: vec![0], ..Flight::new(schedule) };
+    assert_eq!(bound(&[at(3, &tp[0]), after(&tp[1])]).0, 15);
+    // One rail by itself could use the links of all; with all of them each has its own.
+    let boxes = Fabric::parse("dgx-h100:4").unwrap();
+    let system = System::preset("generic").unwrap();
+    let rails = Groups::parse(&boxes, "dp of tp=8,dp=4").unwrap().groups;
+    let part = |group: &Vec<u32>| boxes.group(group).unwrap().fabric;
+    let rails: Vec<Proven> =
+        rails.iter().map(|group| built(&part(group), &system, Kind::AllReduce, 1 << 30, "ring")).collect();
+    let flights: Vec<Flight> = rails.iter().map(Flight::new).collect();
+    let [one, eight] = [&flights[..1], &flights[..]]
+        .map(|flights| antiphon_bound::joint_bound(&boxes, &system, flights, None).unwrap().time_ps as f64);
+    println!("{one} {eight} {}", antiphon_bound::joint_bound(&boxes, &system, &flights, None).unwrap().limit);
+    assert!(eight > 1.99 * one, "{one} {eight}");
+    for order in [Order::Fifo, Order::Fair] {
+        let run = flown(&boxes, &flights, order, &system, Fidelity::AlphaBeta);
+        assert!(run.time_ps as f64 >= eight);
     }
 }
 

@@ -180,7 +180,7 @@ impl<'a> Endpoints<'a> {
             phase_left: plan.phase_messages.clone(),
             flights: Vec::with_capacity(plan.flights.len()),
             launches: Launches::new(plan, order),
-            ranking: Ranking::new(plan),
+            ranking: Ranking::new(plan, order),
             order,
             epoch: 0,
             done: 0,

@@ -17,6 +17,8 @@ pub struct Traffic {
     power: Option<LinkPower>,
     /// What each link transmitted when, where somebody asks; not to be used with [`Traffic::repeat`].
     pub spans: Option<Spans>,
+    /// The longest that a flight waited for each link, where several use it.
+    waits: Vec<Ticks>,
     /// [`Traffic::busy_of`] every link at the start of a period that is being recorded.
     record: Option<Vec<Ticks>>,
 }
@@ -60,6 +62,7 @@ impl Traffic {
         let shift = 10 + plan.clock.bits();
         Traffic {
             power: plan.power.as_ref().map(|power| LinkPower::new(&power.of_links, &links, shift)),
+            waits: vec![0; links.len()],
             spans: plan.trace.then(|| Spans::new(links.len())),
             links: links.into_iter().map(|links| (0, links)).collect(),
             windows: Windows::new(shift),
@@ -92,6 +95,17 @@ impl Traffic {
         if let Some(LinkPower::Each(windows, of_links)) = &mut self.power {
             windows.add(start, packets, packet_time, spacing, of_links[link as usize]);
         }
+    }
+
+    /// A flight waited for a link that several use.
+    pub fn waited(&mut self, link: LinkId, time: Ticks) {
+        let longest = &mut self.waits[link as usize];
+        *longest = time.max(*longest);
+    }
+
+    /// The longest that a flight waited for a link that several use.
+    pub fn longest_wait(&self, link: LinkId) -> Ticks {
+        self.waits[link as usize]
     }
 
     /// Records what is transmitted from now on, to be repeated or discarded.

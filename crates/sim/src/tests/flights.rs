@@ -2,6 +2,7 @@
 
 use super::*;
 use antiphon_base::parameter::Choice;
+use antiphon_model::system::Arbitration;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
@@ -16,12 +17,14 @@ proptest! {
         packets in 1u64..90,
         (_, order) in prop::sample::select(Order::ALL),
         follows in any::<bool>(),
+        arbitration in prop::sample::select(&[Arbitration::Fifo, Arbitration::RoundRobin][..]),
     ) {
         let fabric = Fabric::parse(fabric).unwrap();
         let build = |spec: &&str| {
             algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), packets * 24_000, spec).unwrap()
         };
-        let (schedules, system): (Vec<Schedule>, System) = (specs.iter().map(build).collect(), tto());
+        let schedules: Vec<Schedule> = specs.iter().map(build).collect();
+        let system = System { arbitration, ..tto() };
         let flights = (0..).zip(&schedules).map(|(index, schedule)| Flight {
             start_ps: starts[index],
             priority: priorities[index],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import antiphon
 from antiphon.results import rows_of
@@ -15,6 +16,8 @@ MOST_EXCHANGES = 40
 MOST_RANKS = 16
 MOST_FLIGHTS = 100
 """Rows of the tables."""
+MOST_NAMED = 4
+"""Flights of a link that are named."""
 
 
 def training_document(
@@ -140,8 +143,8 @@ def replay_document(run: antiphon.Replay) -> Document:
     )
 
 
-def flights_document(run: antiphon.FlightsRun) -> Document:
-    """When each flight started and ended."""
+def flights_document(run: antiphon.FlightsRun, most_contended: int = 10) -> Document:
+    """When each flight started and ended, and so many links that they contended for."""
     flights = table_of(
         [{"number": number, **row} for number, row in enumerate(run.to_dict()["flights"][:MOST_FLIGHTS])],
         "Flight: {flight} | Group {ranks} | Collective {algorithm}, {collective} of {bytes} | Start: {start_ns}"
@@ -151,13 +154,32 @@ def flights_document(run: antiphon.FlightsRun) -> Document:
         ranks=lambda row: "all" if row["group"] is None else _listed(row["group"]),
     )
     energy, busy = run.result.energy, run.result.link_utilization_mean
+    links = table_of(
+        run.most_contended(most_contended),
+        "Link {from} > {to} | Busy: {busy_ns} | Longest wait: {wait_ns} | Flights {flights}",
+        "Links most contended",
+        flights=lambda row: _shares(run, row["flights"]),
+    )
     return document(
         flights,
         more(len(run.flights), MOST_FLIGHTS),
+        len(links.rows) > 0 and links,
         energy is not None and facts(None, "", energy_facts(energy)),
         unknown(energy),
         f"All done after {format_time(run.time_ns)}; links busy {busy:.1%}, order {run.order}",
+        filled("Bound of all together {lower_bound_ns}, {efficiency:.1%} reached; by {lower_bound_by}", run),
     )
+
+
+def _shares(run: antiphon.FlightsRun, flights: Sequence[dict[str, Any]]) -> str:
+    """Who has what of a link, by name; the most first."""
+    shares: dict[str, float] = {}
+    for each in flights:
+        name = run.flights[each["flight"]].name or str(each["flight"])
+        shares[name] = shares.get(name, 0) + each["share"]
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    text = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:MOST_NAMED])
+    return text if len(ranked) <= MOST_NAMED else f"{text}, … ({len(ranked):,})"
 
 
 def _listed(ranks: Sequence[int]) -> str:

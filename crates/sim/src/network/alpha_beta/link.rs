@@ -2,6 +2,7 @@
 //! schedule order.
 
 use crate::clock::Ticks;
+use crate::flight::Shares;
 use crate::plan::RunPlan;
 use crate::turns::Turn;
 use std::cmp::Reverse;
@@ -22,6 +23,9 @@ pub struct MessageAtLink {
     pub tail: Ticks,
 }
 
+/// The rank of a message's flight; or, where flights share the link equally, how long that had been served, and its number.
+pub type MessageRank = (u64, u32);
+
 /// See the module.
 #[derive(Default)]
 pub struct MessageLink {
@@ -29,8 +33,10 @@ pub struct MessageLink {
     pub free_at: Ticks,
     /// Whether the messages of a flight come from one interface only, which sends them in schedule order.
     pub is_from_one: bool,
-    /// Messages that have come, and the ranks of their flights.
-    pub waiting: BinaryHeap<Reverse<(u64, MessageAtLink)>>,
+    /// Messages that have come, and which flight's go first.
+    pub waiting: BinaryHeap<Reverse<(MessageRank, MessageAtLink)>>,
+    /// Where several flights use it.
+    pub shares: Shares,
 }
 
 impl MessageLink {

@@ -18,7 +18,7 @@ use crate::plan::RunPlan;
 use crate::recorder::Traffic;
 use antiphon_base::error::Result;
 use antiphon_model::schedule::{Issue, TransferId};
-use link::{MessageAtLink, MessageLink};
+use link::{MessageAtLink, MessageLink, MessageRank};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
@@ -104,7 +104,7 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             let Some((now, event)) = self.agenda.pop() else { return };
             let (LinkEvent::Free { link } | LinkEvent::Come { link, .. }) = event;
             if let LinkEvent::Come { message, .. } = event {
-                let rank = self.ranking.of(self.plan.jobs[message.turn.2 as usize].flight);
+                let rank = self.rank(link, message, now);
                 self.links[link as usize].waiting.push(Reverse((rank, message)));
             }
             self.serve(link, now);
@@ -151,13 +151,33 @@ impl AlphaBeta<'_> {
         }
     }
 
+    /// Where a message that has come to a link is among those that wait.
+    fn rank(&mut self, link: u32, message: MessageAtLink, now: Ticks) -> MessageRank {
+        let job = &self.plan.jobs[message.turn.2 as usize];
+        if !self.ranking.is_shared(link) {
+            return (self.ranking.of(job.flight), 0);
+        }
+        let shares = &mut self.links[link as usize].shares;
+        let served = shares.come(job.flight, now);
+        if !self.ranking.is_fair(link) {
+            return (self.ranking.of(job.flight), 0);
+        }
+        shares.add(job.flight, self.plan.kind(job).packets.count * self.plan.packet_time(job, link));
+        (served, job.flight)
+    }
+
     /// Serves the next message on a link, if it is free.
     fn serve(&mut self, link: u32, now: Ticks) {
         let at = &mut self.links[link as usize];
         if at.free_at > now {
             return;
         }
-        if let Some(Reverse((_, message))) = at.waiting.pop() {
+        if let Some(Reverse(((served, _), message))) = at.waiting.pop() {
+            if self.ranking.is_shared(link) {
+                let flight = self.plan.jobs[message.turn.2 as usize].flight;
+                let level = if self.ranking.is_fair(link) { served } else { 0 };
+                self.traffic.waited(link, at.shares.begin(flight, now, level));
+            }
             self.cross(link, message);
             self.agenda.push(self.links[link as usize].free_at, LinkEvent::Free { link });
         }

@@ -1,6 +1,6 @@
 //! What of the network's state decides the future, and how far a period of it reaches.
 
-use super::link::{MessageAtLink, MessageLink};
+use super::link::{MessageAtLink, MessageLink, MessageRank};
 use super::{AlphaBeta, LinkEvent};
 use crate::clock::Ticks;
 use crate::endpoints::Endpoints;
@@ -35,7 +35,11 @@ impl Recurrent for AlphaBeta<'_> {
             state.extend([link.waiting.len() as u64, link.free_at.saturating_sub(now)]);
             let mut waiting: Vec<_> = link.waiting.iter().map(|&Reverse(ranked)| ranked).collect();
             waiting.sort_unstable();
-            state.extend(waiting.iter().flat_map(|(_, message)| message.words(self.plan, endpoints, now)));
+            for ((rank, _), message) in waiting {
+                state.push(link.shares.above(rank));
+                state.extend(message.words(self.plan, endpoints, now));
+            }
+            link.shares.write_state(now, state);
         }
         for leaving in &self.leaving {
             state.push(leaving.len() as u64);
@@ -60,7 +64,8 @@ impl Recurrent for AlphaBeta<'_> {
         let plan = self.plan;
         for link in &mut self.links {
             link.free_at += by;
-            let later = |Reverse((rank, message)): Reverse<(u64, MessageAtLink)>| {
+            link.shares.delay(by);
+            let later = |Reverse((rank, message)): Reverse<(MessageRank, MessageAtLink)>| {
                 Reverse((rank, message.later(plan, by, chunks)))
             };
             link.waiting = link.waiting.drain().map(later).collect();

@@ -60,6 +60,10 @@ impl Packet<'_> {
     /// Queues a request at a link, cutting a run of packets short to let it in.
     pub fn request(&mut self, link: LinkId, request: LinkRequest) {
         let moment = self.moment();
+        if self.ranking.is_shared(link) {
+            let flight = self.flight(&request);
+            self.shares[link as usize].come(flight, self.now);
+        }
         if self.links[link as usize].service.is_none() {
             // Nothing waits for an idle link.
             let service = self.serve_request(link, request);
@@ -84,7 +88,7 @@ impl Packet<'_> {
     /// Queues a request where it belongs.
     pub fn queue(&mut self, link: LinkId, request: LinkRequest) {
         match self.ranking.is_shared(link) {
-            _ if self.turns.is_some() => self.queue_by_input(link, request),
+            _ if self.turns_of(link).is_some() => self.queue_by_input(link, request),
             true => self.queue_by_rank(link, request),
             false => append(&mut self.links[link as usize].waiting, request),
         }
@@ -92,10 +96,15 @@ impl Packet<'_> {
 
     /// The rank of the flight of a request.
     pub fn rank(&self, request: &LinkRequest) -> u64 {
-        self.ranking.of(match *request {
+        self.ranking.of(self.flight(request))
+    }
+
+    /// The flight of a request.
+    pub fn flight(&self, request: &LinkRequest) -> u32 {
+        match *request {
             LinkRequest::Interface(id) => self.flights[id as usize],
             LinkRequest::Transit { flow, .. } => self.plan.jobs[flow.transfer as usize].flight,
-        })
+        }
     }
 
     /// Queues a request behind those of flights that go first, and of its own.
@@ -244,6 +253,15 @@ impl Packet<'_> {
             self.next_feeder = self.next_feeder.wrapping_add(1);
         }
         let end = service.end_of(packets - 1);
+        if self.ranking.is_shared(link) {
+            let flight = self.plan.jobs[flow.transfer as usize].flight;
+            let shares = &mut self.shares[link as usize];
+            let wait = shares.begin(flight, start, shares.served(flight));
+            if self.ranking.is_fair(link) {
+                shares.add(flight, service.packet_time);
+            }
+            self.traffic.waited(link, wait);
+        }
         self.links[link as usize].service = Some(service);
         let follows = matches!(source, PacketSource::Run(_));
         if packets == 1 && start == self.now && !follows {
@@ -259,7 +277,7 @@ impl Packet<'_> {
         }
         let next = self.feed(link);
         // Where inputs take turns, what waited does not all go before what comes.
-        if self.turns.is_some()
+        if self.turns_of(link).is_some()
             && packets > 1
             && let Some(coming) = self.coming(link)
         {

@@ -26,7 +26,7 @@ use crate::Fidelity;
 use crate::clock::Ticks;
 use crate::cost::{CostModel, Transit};
 use crate::endpoints::{Carrier, Endpoints};
-use crate::flight::Ranking;
+use crate::flight::{Ranking, Shares};
 use crate::plan::{Job, RunPlan};
 use crate::recorder::Traffic;
 use antiphon_base::error::{Code, Error, Result};
@@ -83,8 +83,10 @@ pub struct Packet<'a> {
     /// Number of the next run that feeds a link.
     next_feeder: u32,
     merge_runs: bool,
-    /// Of every link, where inputs take turns.
+    /// Of every link, where inputs or flights take turns.
     turns: Option<Vec<Inputs>>,
+    /// Of every link, where several flights use any.
+    shares: Vec<Shares>,
     /// How packets pass nodes on their way.
     transit: Transit,
     /// Where it is a part of a fabric.
@@ -173,7 +175,9 @@ impl<'a> Network<'a> for Packet<'a> {
             interfaces: (0..endpoints.interfaces()).map(|_| PacketInterface::default()).collect(),
             next_feeder: 0,
             merge_runs,
-            turns: (plan.system.arbitration == Arbitration::RoundRobin).then(|| vec![Inputs::default(); links]),
+            turns: (plan.system.arbitration == Arbitration::RoundRobin || endpoints.ranking().is_any_fair())
+                .then(|| vec![Inputs::default(); links]),
+            shares: Shares::all(endpoints.ranking()),
             transit: CostModel::in_packets(plan.system).transit().ticked(plan.clock),
             border: None,
         })

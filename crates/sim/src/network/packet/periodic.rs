@@ -30,6 +30,7 @@ impl Recurrent for Packet<'_> {
             }
         }
         self.turns.iter().flatten().for_each(|inputs| inputs.write_state(endpoints, state));
+        self.shares.iter().for_each(|shares| shares.write_state(now, state));
         for interface in &self.interfaces {
             interface.write_state(endpoints, state);
         }
@@ -54,6 +55,7 @@ impl Recurrent for Packet<'_> {
             link.waiting.iter_mut().for_each(later);
         }
         self.turns.iter_mut().flatten().flat_map(Inputs::requests).for_each(later);
+        self.shares.iter_mut().for_each(|shares| shares.delay(by));
         for message in self.interfaces.iter_mut().flat_map(|interface| &mut interface.queue) {
             message.tail = message.tail.later(chunks[message.flow.transfer as usize]);
         }

@@ -198,7 +198,7 @@ impl Packet<'_> {
             return;
         }
         // Where inputs take turns, what waited does not go first.
-        let begun = self.turns.as_ref().map_or(u64::MAX, |_| service.left_before(ServiceTurn::done(link), at) + 1);
+        let begun = self.turns_of(link).map_or(u64::MAX, |_| service.left_before(ServiceTurn::done(link), at) + 1);
         let keep = match service.source {
             // The packet that is being sent when it has asked for the next.
             PacketSource::Interface(_) | PacketSource::Channel(..) => {
@@ -208,7 +208,7 @@ impl Packet<'_> {
                 let Feeder { run, turn, taken, .. } = self.links[link as usize].feeder(number);
                 packets - taken.saturating_sub(run.left_before(*turn, at))
             }
-            PacketSource::Queue if self.turns.is_some() => packets,
+            PacketSource::Queue if self.turns_of(link).is_some() => packets,
             PacketSource::Queue => return,
         };
         self.cut(link, keep.min(begun));

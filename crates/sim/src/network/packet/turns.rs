@@ -1,4 +1,5 @@
-//! Inputs of links that take turns: the links before, and the interfaces of the node.
+//! Inputs of links that take turns: the links before, and the interfaces of the node. Or, where they share a link equally,
+//! the flights ([`crate::flight::Shares`]).
 //!
 //! Each has a FIFO. A run of packets that waited ends where another input wants the link: the rest waits again.
 
@@ -6,6 +7,7 @@ use super::link::{LinkRequest, append};
 use super::service::{PacketService, PacketSource};
 use super::{Endpoints, Flow, Packet, Tail};
 use antiphon_model::fabric::LinkId;
+use antiphon_model::system::Arbitration;
 use std::collections::VecDeque;
 
 /// The inputs of a link.
@@ -44,15 +46,28 @@ impl Inputs {
 }
 
 impl Packet<'_> {
+    /// The inputs of a link, or its flights, where they take turns.
+    #[inline]
+    pub fn turns_of(&self, link: LinkId) -> Option<&Inputs> {
+        let turns = self.turns.as_ref()?;
+        let takes_turns = self.plan.system.arbitration == Arbitration::RoundRobin || self.ranking.is_fair(link);
+        takes_turns.then(|| &turns[link as usize])
+    }
+
+    fn turns_of_mut(&mut self, link: LinkId) -> Option<&mut Inputs> {
+        self.turns_of(link)?;
+        self.turns.as_mut().map(|turns| &mut turns[link as usize])
+    }
+
     /// See [`Inputs::waited`]; none where inputs do not take turns.
     pub fn waited(&self, link: LinkId) -> u64 {
-        self.turns.as_ref().map_or(0, |turns| turns[link as usize].waited)
+        self.turns_of(link).map_or(0, |inputs| inputs.waited)
     }
 
     /// A service has so many packets that waited when it began.
     pub fn set_waited(&mut self, link: LinkId, packets: u64) {
-        if let Some(turns) = &mut self.turns {
-            turns[link as usize].waited = packets;
+        if let Some(inputs) = self.turns_of_mut(link) {
+            inputs.waited = packets;
         }
     }
 
@@ -64,9 +79,10 @@ impl Packet<'_> {
         self.put_back(link, LinkRequest::Transit { flow, count, last });
     }
 
-    /// Number of the input of a request: its link, or after those its interface.
-    fn input(&self, request: &LinkRequest) -> u32 {
+    /// Number of the input of a request: its link, or after those its interface. Or that of its flight.
+    fn input(&self, link: LinkId, request: &LinkRequest) -> u32 {
         match *request {
+            _ if self.ranking.is_fair(link) => self.flight(request),
             LinkRequest::Interface(id) => self.links.len() as u32 + id,
             LinkRequest::Transit { flow, .. } => self.hops.before(flow),
         }
@@ -74,17 +90,17 @@ impl Packet<'_> {
 
     /// What waits for a link, of an input that takes turns or of all.
     fn queue_of(&mut self, link: LinkId, request: &LinkRequest) -> &mut VecDeque<LinkRequest> {
-        let input = self.input(request);
-        match &mut self.turns {
-            Some(turns) => turns[link as usize].queue(input),
-            None => &mut self.links[link as usize].waiting,
+        let input = self.input(link, request);
+        if self.turns_of(link).is_none() {
+            return &mut self.links[link as usize].waiting;
         }
+        self.turns.as_mut().expect("a link takes turns")[link as usize].queue(input)
     }
 
     /// Whether anything waits for a link.
     pub fn is_wanted(&self, link: LinkId) -> bool {
-        match &self.turns {
-            Some(turns) => turns[link as usize].queues.iter().any(|(_, queue)| !queue.is_empty()),
+        match self.turns_of(link) {
+            Some(inputs) => inputs.queues.iter().any(|(_, queue)| !queue.is_empty()),
             None => !self.links[link as usize].waiting.is_empty(),
         }
     }
@@ -106,23 +122,28 @@ impl Packet<'_> {
         *self.queue_of(link, &request) = queue;
     }
 
-    /// Takes what a link sends next from those that wait: of the flight that goes first, the input whose turn it is.
+    /// Takes what a link sends next from those that wait: of the flight that goes first, the input whose turn it is; or of
+    /// the flight that was served least.
     pub fn next_request(&mut self, link: LinkId) -> Option<LinkRequest> {
-        let Some(turns) = &self.turns else { return self.links[link as usize].waiting.pop_front() };
-        let (shared, Inputs { last, queues, .. }) = (self.ranking.is_shared(link), &turns[link as usize]);
+        let Some(Inputs { last, queues, .. }) = self.turns_of(link) else {
+            return self.links[link as usize].waiting.pop_front();
+        };
+        let (shared, fair) = (self.ranking.is_shared(link), self.ranking.is_fair(link));
         let rank = |request: &LinkRequest| if shared { self.rank(request) } else { 0 };
-        // Round from the one after the last.
-        let turn =
-            |(input, queue): &(u32, VecDeque<LinkRequest>)| Some((rank(queue.front()?), input.wrapping_sub(last + 1)));
+        let turn = |(input, queue): &(u32, VecDeque<LinkRequest>)| match queue.front()? {
+            _ if fair => Some((self.shares[link as usize].served(*input), *input)),
+            // Round from the one after the last.
+            first => Some((rank(first), input.wrapping_sub(last + 1))),
+        };
         let (_, place) = (0..).zip(queues).filter_map(|(place, each)| Some((turn(each)?, place))).min()?;
-        self.turns.as_mut()?[link as usize].queues[place as usize].1.pop_front()
+        self.turns_of_mut(link)?.queues[place as usize].1.pop_front()
     }
 
     /// Whether packets of a request may not go one after the other, as other inputs want the link.
     pub fn has_rivals(&self, link: LinkId, request: LinkRequest) -> bool {
-        let own = self.input(&request);
+        let own = self.input(link, &request);
         let is_rival = |(input, queue): &(u32, VecDeque<LinkRequest>)| *input != own && !queue.is_empty();
-        self.turns.as_ref().is_some_and(|turns| turns[link as usize].queues.iter().any(is_rival))
+        self.turns_of(link).is_some_and(|inputs| inputs.queues.iter().any(is_rival))
     }
 
     /// A service of a link is over: the next turn is another input's.
