@@ -64,7 +64,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "replan": {"schedule": antiphon.build(MESH, "optimal", bytes=4096), "fail": "0-1"},
     "load": {"text": PROGRAM, "fabric": None},
     "prove_file": {"text": PROGRAM},
-    "export": {"format": "msccl", "path": None, "consumer": "rccl"},
+    "export": {"format": "msccl", "path": None, "consumer": "rccl", "instances": 2, "channels": 2, "protocol": "LL"},
     "configure": {"fabric": antiphon.Fabric("aries:2x2"), "schedule": None, "steps": 4},
     "calibrate": {"seconds": 0.01, "size": "64KiB", "gemm": 16},
     "execute": {"arrays": [np.zeros(1024, np.float32) for _ in range(4)], "threads": 2},

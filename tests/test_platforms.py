@@ -93,3 +93,42 @@ def test_files_that_mean_nothing(commands: Any, tmp_path: Path, name: str, text:
     (tmp_path / name).write_text(text)
     assert message in commands.refused("bound", "ring:4", "--system", tmp_path / name)
     assert "cannot be read: No such file" in commands.refused("bound", "ring:4", "--system", "none.toml")
+
+
+def test_a_run_says_its_protocol() -> None:
+    fabric = antiphon.Fabric("dgx-a100:1@240")
+    for size, protocol in (("1KiB", "ll"), ("8MiB", "ll128"), ("256MiB", "simple")):
+        run = antiphon.run(fabric, antiphon.build(fabric, "ring", bytes=size, system="a100-nccl"), system="a100-nccl")
+        assert run.to_dict()["protocol"] == run.result.protocol == protocol
+        assert 0 < run.bound.time_ns <= run.time_ns
+    schedule = antiphon.build(fabric, "ring", bytes="1KiB")
+    assert "protocol" not in antiphon.run(fabric, schedule).to_dict()
+    late = antiphon.simulate(fabric, schedule, read_system("a100-nccl", {"launch_ns": "27us"}))
+    early = antiphon.simulate(fabric, schedule, "a100-nccl")
+    assert late.time_ns == pytest.approx(early.time_ns + 27_000)
+    flights = antiphon.simulate_flights(fabric, [antiphon.Flight(schedule)] * 2, "a100-nccl")
+    assert flights.to_dict()["protocol"] == "ll"
+    with pytest.raises(AntiphonError, match="give it one, such as protocols=simple:8400:3400:1"):
+        antiphon.train("resnet50", fabric, "ring", overlap="layerwise", in_flight="shared", system="a100-nccl")
+
+
+def rows_of_protocols() -> list[list[str]]:
+    """Rows of docs/simulation.md: GPU, size, protocol, ours, and of each table what was measured."""
+    text = (Path(__file__).parents[1] / "docs" / "simulation.md").read_text()
+    rows = text.partition("<!-- protocols -->")[2].partition("<!-- end of protocols -->")[0].splitlines()
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("| ")][1:]
+
+
+@pytest.mark.parametrize("row", rows_of_protocols()[::5], ids=" ".join)
+def test_times_in_the_documentation(row: list[str]) -> None:
+    gpu, size, ring, optimal, *measured = row
+    fabric = antiphon.Fabric({"A100": "dgx-a100:1@240", "H100": "dgx-h100:1@370.8"}[gpu])
+    (system, bytes_), times = (f"{gpu.lower()}-nccl", size.replace(" ", "")), []
+    for algorithm, cell in (("ring", ring), ("optimal", optimal)):
+        schedule = antiphon.build(fabric, algorithm, bytes=bytes_, system=system)
+        result = antiphon.simulate(fabric, schedule, system)
+        times.append(result.time_ns / 1e3)
+        assert cell == f"{times[-1]:,.1f} {result.protocol}"
+    for each in filter(None, measured):
+        time_us, error = each.rstrip(")").split(" (")
+        assert error == f"{times[0] / float(time_us.replace(',', '')) - 1:+.0%}"

@@ -18,6 +18,7 @@ use antiphon_base::watch::Watch;
 use antiphon_model::collective::Collective;
 use antiphon_model::fabric::{Fabric, NodeId};
 use antiphon_model::schedule::Schedule;
+use msccl::MscclOptions;
 use std::fmt::Debug;
 
 /// Longest text that is read.
@@ -44,6 +45,19 @@ pub trait FileFormat: Sync {
     /// [`Code::NotApplicable`] for what the format cannot say, [`Code::TooLarge`] past a limit of the consumer, which it
     /// names, [`Code::NotProven`], [`Code::UnknownName`] for the consumer; [`Code::Interrupted`].
     fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String>;
+    /// The same with what programs of MSCCL say besides.
+    ///
+    /// # Errors
+    /// As [`FileFormat::write`]; [`Code::NotApplicable`] for other formats, but for the defaults; as [`msccl::lower`].
+    fn write_with(&self, schedule: &Schedule, consumer: &str, options: &MscclOptions, watch: Watch) -> Result<String> {
+        match *options == MscclOptions::default() {
+            true => self.write(schedule, consumer, watch),
+            false => fail(
+                Code::NotApplicable,
+                format!("{} has no instances, channels, protocol or sizes; msccl has", self.name()),
+            ),
+        }
+    }
 }
 
 /// The fixed properties of a format.

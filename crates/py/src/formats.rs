@@ -1,6 +1,7 @@
 //! Formats of other tools.
 
 use crate::prelude::*;
+use antiphon_formats::msccl::MscclOptions;
 use antiphon_formats::{self as formats_of, FileFormat};
 use antiphon_model::fabric as core_fabric;
 use antiphon_model::schedule as core_schedule;
@@ -103,18 +104,38 @@ fn nodes(fabric: &core_fabric::Fabric, ranks: &[u32]) -> Result<Vec<core_fabric:
     ranks.iter().map(node).collect()
 }
 
-/// A schedule as text of another tool's format, for a consumer of it (by default its first), proven as it is written.
+/// A schedule as text of another tool's format, for a consumer of it (by default its first), proven as it is written. Of msccl,
+/// `instances` of the program, each on so many `channels` for its part of the data, by a `protocol`, for sizes from `min_bytes` to
+/// `max_bytes`, by default any.
 ///
 /// Raises AntiphonError: `unknown-name`; `not-applicable` for what the format cannot say; `too-large` with the limit of the
-/// consumer; `not-proven`.
+/// consumer; `bad-size`; `not-proven`.
 #[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (schedule, format = "msccl", consumer = None))]
-pub fn export(py: Python<'_>, schedule: &Schedule, format: Text<'_>, consumer: Option<Text<'_>>) -> PyResult<String> {
+#[pyo3(signature = (schedule, format = "msccl", consumer = None, instances = 1, channels = 1, protocol = "Simple", min_bytes = None, max_bytes = None))]
+pub fn export(
+    py: Python<'_>,
+    schedule: &Schedule,
+    format: Text<'_>,
+    consumer: Option<Text<'_>>,
+    instances: Fit<u32>,
+    channels: Fit<u32>,
+    protocol: Text<'_>,
+    min_bytes: Option<Size>,
+    max_bytes: Option<Size>,
+) -> PyResult<String> {
     let format = formats_of::by_name(format.0).map_err(raise)?;
     let consumer = match consumer {
         Some(consumer) => consumer.0,
         None => format.info().consumers.first().copied().unwrap_or_default(),
     };
-    run_watched(py, None, |watch| format.write(&schedule.0, consumer, watch))
+    let any = MscclOptions::default();
+    let options = MscclOptions {
+        instances: instances.0,
+        channels: channels.0,
+        protocol: protocol.0.into(),
+        min_bytes: min_bytes.map_or(any.min_bytes, |size| size.0),
+        max_bytes: max_bytes.map_or(any.max_bytes, |size| size.0),
+    };
+    run_watched(py, None, |watch| format.write_with(&schedule.0, consumer, &options, watch))
 }

@@ -40,6 +40,11 @@ def export(
     group: str | None,
     format_: str = "msccl",
     consumer: str | None = None,
+    instances: int = 1,
+    channels: int = 1,
+    protocol: str = "Simple",
+    min_bytes: str | None = None,
+    max_bytes: str | None = None,
     out: str,
     json_: bool = False,
 ) -> None:
@@ -49,6 +54,7 @@ def export(
 
     Examples:
         antiphon export mesh:4x4 multitree --bytes 1MiB --format msccl --consumer executor --out multitree.xml
+        antiphon export dgx-a100:1 ring --bytes 1MiB --instances 4 --protocol LL --max-bytes 2MiB --out ring.xml
         antiphon export mesh:4x4 --schedule tto.json --consumer msccl --out tto.xml
         antiphon export torus:4x4 ring-2d --bytes 1MiB --format chakra --out ring-2d
         antiphon export fc:8 halving-doubling --bytes 1MiB --format mscclpp --out plan.json
@@ -59,6 +65,11 @@ def export(
         group: Only these ranks take part: 0,1,8 or 0-3,8-11. They are numbered from 0 in the file.
         format_: The format: msccl, mscclpp, goal or chakra of a schedule; dot or graphml of the fabric alone.
         consumer: Who is to read it: of msccl rccl, executor or msccl; the other formats have one.  [default: the first]
+        instances: Of msccl copies of the program, each on channels of its own, for its part of the data.
+        channels: Of msccl channels of each copy, to which lanes are dealt.
+        protocol: Of msccl how messages are moved: Simple, LL or LL128.
+        min_bytes: Of msccl the smallest size that it is used for, such as 64KiB.  [default: any]
+        max_bytes: Of msccl the largest size that it is used for.  [default: any]
         out: The file to write; of chakra the prefix.
         json_: Print JSON (docs/json.md).
     """
@@ -69,6 +80,8 @@ def export(
             raise click.UsageError(f"--format {format_} writes the fabric alone: leave out {option}")
     else:
         one_of(algorithm, schedule)
+    how: dict[str, Any] = {"format": format_, "consumer": consumer, "instances": instances, "channels": channels}
+    how |= {"protocol": protocol, "min_bytes": min_bytes, "max_bytes": max_bytes}
     network = read_fabric(fabric)
     network = network if group is None else network.group(group)
     problem = Problem(collective=collective, size=size, root=root, matrix=matrix, system=system, part=Part())
@@ -77,14 +90,14 @@ def export(
         return problem.build(network, algorithm or "") if schedule is None else read_schedule(schedule, network)
 
     if format_ in TOPOLOGY_FORMATS:
-        antiphon.export(network, out, format=format_, consumer=consumer)
+        antiphon.export(network, out, **how)
         nodes, links = len(network.nodes["name"]), len(network.links["from"])
         document = {"fabric": network.name, "format": format_, "nodes": nodes, "links": links, "file": out}
         said = [f"{network.name}: {nodes:,} nodes, {links:,} links", f"File: {out}"]
     elif format_ == CHAKRA:
         check_prefix(out, "--out")
         plan = planned()
-        system_file = json.loads(antiphon.export(plan, out, format=format_, consumer=consumer))
+        system_file = json.loads(antiphon.export(plan, out, **how))
         messages = int(plan.transfers["chunks"].sum())
         document = {"fabric": plan.fabric, "format": CHAKRA, "algorithm": plan.algorithm}
         document |= {"collective": plan.collective, "bytes": plan.bytes, "ranks": plan.ranks}
@@ -98,7 +111,7 @@ def export(
     else:
         with written_whole(out, extension(format_)) as file:
             plan = planned()
-            text = antiphon.export(plan, format=format_, consumer=consumer)
+            text = antiphon.export(plan, **how)
             file.write(text)
         document = {"fabric": network.name, "algorithm": plan.algorithm, "file": out}
         if format_ == "goal":  # says nothing of data that could be proven

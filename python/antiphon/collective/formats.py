@@ -27,6 +27,11 @@ def export(
     *,
     format: str = "msccl",
     consumer: str | None = None,
+    instances: int = 1,
+    channels: int = 1,
+    protocol: str = "Simple",
+    min_bytes: str | int | None = None,
+    max_bytes: str | int | None = None,
 ) -> str:
     """A schedule in another tool's format, proven as it is written, or a fabric in one for graphs (docs/formats.md).
 
@@ -43,11 +48,19 @@ def export(
             of the files of all ranks, and the text is what a system file of ASTRA-sim says to use them.
         format: name of the format.
         consumer: who is to read it, within whose limits it must be; default: the first of the format.
+        instances: with ``msccl`` copies of the program, each on channels of its own, for its part of the data.
+        channels: with ``msccl`` channels of each, to which lanes are dealt.
+        protocol: with ``msccl`` how messages are moved: ``Simple``, ``LL`` or ``LL128``.
+        min_bytes: with ``msccl`` the smallest size that it is used for; default: any.
+        max_bytes: with ``msccl`` the largest; default: any.
 
     Raises:
         AntiphonError: ``unknown-name``; ``not-applicable`` for what the format cannot say; ``too-large`` with the
-            limit of the consumer; ``not-proven``; ``bad-file`` for a file that cannot be written.
+            limit of the consumer; ``bad-size``; ``not-proven``; ``bad-file`` for a file that cannot be written.
     """
+    options = (instances, channels, protocol, min_bytes, max_bytes)
+    if format in (CHAKRA, *TOPOLOGY_FORMATS) and options != (1, 1, "Simple", None, None):
+        raise AntiphonError(f"{format} has no instances, channels, protocol or sizes; msccl has", "not-applicable")
     if format == CHAKRA:
         expect("schedule", schedule, Schedule)
         if consumer is not None:
@@ -61,7 +74,7 @@ def export(
         text = TOPOLOGY_FORMATS[format][0](cast(Fabric, schedule))
     else:
         expect("schedule", schedule, Schedule)
-        text = core_export(cast(Schedule, schedule), format, consumer)
+        text = core_export(cast(Schedule, schedule), format, consumer, *options)
     if path is not None:
         with written_whole(path, suffix) as file:
             file.write(text)

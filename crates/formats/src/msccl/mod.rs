@@ -24,7 +24,7 @@ pub(super) use read::kind_of;
 
 pub use consumers::{CONSUMERS, Consumer, consumer};
 pub use interpret::prove;
-pub use lower::lower;
+pub use lower::{MscclOptions, lower};
 pub use model::{Algo, Buffer, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, Text};
 pub use raise::raise;
 pub use read::read;
@@ -71,8 +71,12 @@ impl FileFormat for Msccl {
     }
 
     fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String> {
+        self.write_with(schedule, consumer, &MscclOptions::default(), watch)
+    }
+
+    fn write_with(&self, schedule: &Schedule, consumer: &str, options: &MscclOptions, watch: Watch) -> Result<String> {
         let consumer = self::consumer(consumer)?;
-        let algo = lower(schedule, watch).map_err(|error| error.at(self.name()))?;
+        let algo = lower(schedule, options, watch).map_err(|error| error.at(self.name()))?;
         consumer.check(&algo)?;
         let text = write(&algo, watch)?;
         // What is proven is what others will read.

@@ -6,7 +6,7 @@ use crate::prelude::*;
 use antiphon_base::error::Error;
 use antiphon_base::watch::Watch;
 use antiphon_formats::msccl::{
-    self, Algo, Buffer, CONSUMERS, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, consumer,
+    self, Algo, Buffer, CONSUMERS, ChunkPlace, MscclBlock, MscclGpu, MscclOptions, MscclStep, StepAction, consumer,
 };
 use antiphon_formats::{FileFormat, of_text};
 
@@ -406,7 +406,7 @@ fn ring(ranks: usize) -> Schedule {
 
 #[test]
 fn limits_are_those_of_a_consumer() {
-    let long = msccl::lower(&ring(80), Watch::default()).unwrap();
+    let long = msccl::lower(&ring(80), &MscclOptions::default(), Watch::default()).unwrap();
     let error = consumer("rccl").unwrap().check(&long).unwrap_err();
     assert_eq!(
         (error.code, &error.message[..]),
@@ -454,7 +454,7 @@ fn limits_are_exact() {
         (elements, "XML elements, at most 4096 are read", [0, 4096, 4096]),
     ] {
         for (consumer, limit) in CONSUMERS.iter().zip(limits).filter(|(_, limit)| *limit > 0) {
-            let mut algo = msccl::lower(&ring(4), Watch::default()).unwrap();
+            let mut algo = msccl::lower(&ring(4), &MscclOptions::default(), Watch::default()).unwrap();
             change(&mut algo.gpus[1], limit);
             assert_eq!(consumer.check(&algo), Ok(()), "{what} {limit}");
             change(&mut algo.gpus[1], limit + 1);
@@ -464,7 +464,7 @@ fn limits_are_exact() {
         }
     }
     for (many, within) in [(16, true), (17, false)] {
-        let mut algo = msccl::lower(&ring(4), Watch::default()).unwrap();
+        let mut algo = msccl::lower(&ring(4), &MscclOptions::default(), Watch::default()).unwrap();
         algo.gpus[0].blocks[0].steps = fused(many);
         let outcome = CONSUMERS[0].check(&algo);
         assert_eq!(outcome.is_ok(), within, "{outcome:?}");

@@ -3,7 +3,8 @@
 use super::machine::{Random, Turn, run};
 use crate::prelude::*;
 use antiphon_base::watch::Watch;
-use antiphon_formats::msccl::{self, Algo, Buffer, CONSUMERS, MscclBlock, StepAction};
+use antiphon_formats::by_name;
+use antiphon_formats::msccl::{self, Algo, Buffer, CONSUMERS, MscclBlock, MscclOptions, StepAction};
 use std::sync::LazyLock;
 
 /// Bytes that halves, thirds, fifths, ... of ranks divide.
@@ -106,7 +107,7 @@ fn what_is_written_reads_back_as_the_same_schedule() {
     let (mut refused, mut past) = (BTreeMap::new(), BTreeMap::new());
     for (fabric, schedule) in SCHEDULES.iter().step_by(every) {
         let name = format!("{} {} on {}", schedule.algorithm, schedule.collective.kind.name(), fabric.name);
-        let lowered = match msccl::lower(schedule, Watch::default()) {
+        let lowered = match msccl::lower(schedule, &MscclOptions::default(), Watch::default()) {
             Ok(lowered) => lowered,
             Err(error) => {
                 assert!(matches!(error.code, Code::NotApplicable | Code::TooLarge), "{name}: {error}");
@@ -152,6 +153,62 @@ fn what_is_written_reads_back_as_the_same_schedule() {
     let of_all = |count: usize| (count + 1) * every - 1;
     let enough = of_all(written) > 370 && of_all(whole) > 270 && of_all(loads) > 290;
     assert!(enough, "{written}, {whole}, {loads}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// With every option too, and the file says them.
+    #[test]
+    fn options_are_written_read_back_and_proven(
+        at in any::<prop::sample::Index>(),
+        (instances, channels) in (1u32..5, 1u32..4),
+        protocol in prop::sample::select(&MscclOptions::PROTOCOLS[..]),
+        (min_bytes, more) in (0u64..1 << 30, 1u64..1 << 30),
+    ) {
+        let (fabric, schedule) = at.get(&SCHEDULES);
+        let max_bytes = min_bytes + more;
+        let options = MscclOptions { instances, channels, protocol: protocol.into(), min_bytes, max_bytes };
+        let plain = msccl::lower(schedule, &MscclOptions::default(), Watch::default());
+        let Ok(lowered) = msccl::lower(schedule, &options, Watch::default()) else {
+            prop_assert!(plain.is_err() || plain.unwrap().chunks * instances > 1 << 15);
+            return Ok(());
+        };
+        let algo = msccl::read(&msccl::write(&lowered, Watch::default()).unwrap(), Watch::default()).unwrap();
+        prop_assert_eq!(&algo, &lowered);
+        prop_assert_eq!((algo.min_bytes, algo.max_bytes, &*algo.proto), (min_bytes, max_bytes, protocol));
+        prop_assert_eq!((algo.channels, algo.chunks), (instances * channels, plain.unwrap().chunks * instances));
+        prop_assert!(algo.gpus.iter().flat_map(|gpu| &gpu.blocks).all(|block| block.channel < algo.channels));
+        prop_assert_eq!(msccl::prove(&algo, Watch::default()).unwrap().fifo_depth, 1);
+        // What goes where is the same, whatever has several instances.
+        let bytes = BYTES * u64::from(instances);
+        let raised = msccl::raise(&algo, fabric, bytes, &[], Watch::default()).unwrap();
+        prop_assert!(verify(fabric, &raised).unwrap().complete);
+        let all = |schedule: &Schedule| -> u64 {
+            schedule.transfers.iter().flat_map(|transfer| transfer.lanes()).map(|lane| schedule.lanes[lane].bytes).sum()
+        };
+        prop_assert!(all(&raised).abs_diff(all(schedule) * u64::from(instances)) <= all(&raised) / 1000);
+    }
+}
+
+#[test]
+fn options_that_no_consumer_has_are_refused() {
+    let fabric = Fabric::parse("ring:4").unwrap();
+    let system = System::preset("generic").unwrap();
+    let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), BYTES, "ring").unwrap();
+    let any = MscclOptions::default;
+    for (options, code, what) in [
+        (MscclOptions { protocol: "simple".into(), ..any() }, Code::UnknownName, "did you mean 'Simple'"),
+        (MscclOptions { instances: 0, ..any() }, Code::BadSize, "instances=0; expected 1 to 128"),
+        (MscclOptions { channels: 129, ..any() }, Code::BadSize, "channels=129"),
+        (MscclOptions { min_bytes: 5, max_bytes: 4, ..any() }, Code::BadSize, "sizes from 5 to 4 bytes"),
+    ] {
+        let error = msccl::lower(&schedule, &options, Watch::default()).unwrap_err();
+        assert!(error.code == code && error.message.contains(what), "{error}");
+        let format = by_name("mscclpp").unwrap();
+        let error = format.write_with(&schedule, format.info().consumers[0], &options, Watch::default()).unwrap_err();
+        assert!(error.code == Code::NotApplicable && error.message.contains("msccl has"), "{error}");
+    }
 }
 
 /// Counts the consumers whose limits a program passes; each refusal names the limit and its owner.
@@ -263,7 +320,7 @@ fn mutants_are_refused_where_they_run_wrong() {
         let fabric = Fabric::parse(spec).unwrap();
         let schedule = algorithm::build(&fabric, &system, Collective::new(kind), BYTES, name)
             .unwrap_or_else(|error| panic!("{spec} {name}: {error}"));
-        let whole = msccl::lower(&schedule, Watch::default()).unwrap();
+        let whole = msccl::lower(&schedule, &MscclOptions::default(), Watch::default()).unwrap();
         for depth in [1, 8] {
             assert_eq!(runs_right(&whole, 0, depth), Ok(()), "{spec} {name}");
         }
