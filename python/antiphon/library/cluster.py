@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
 
 MOST_RANKS = 131_072
@@ -33,15 +35,15 @@ class Machine:
 
 
 MACHINES = {
-    "dgx-v100": Machine("v100", 8, 4, 6, (20, 25), (12, 12.5), {2: 2, 4: 4, 8: 6}),
-    "dgx-a100": Machine("a100", 8, 8, 12, (20, 25), (24.2, 25), intel=False),
+    "dgx-v100": Machine("v100", 8, 8, 6, (20, 25), (0, 0), {2: 2, 4: 4, 8: 6}, most_boxes=1),
+    "dgx-a100": Machine("a100", 8, 8, 12, (20, 25), (25, 25), intel=False),
     "dgx-h100": Machine("h100", 8, 8, 18, (20.6, 25), (48, 50), reduces=True),
     "dgx-h200": Machine("h200", 8, 8, 18, (20.6, 25), (48, 50), reduces=True),
     "h800": Machine("h800", 8, 8, 8, (20.6, 25), (48, 50), reduces=True),
     "dgx-b200": Machine("b200", 8, 8, 18, (40.1, 50), (48, 50), reduces=True),
     "gb200-nvl72": Machine("gb200", 72, 72, 18, (40.1, 50), (48, 50), reduces=True),
-    "mi250": Machine("mi250", 16, 8, 6, (36, 50), (24, 25), intel=False),
-    "mi300x": Machine("mi300x", 8, 8, 7, (48, 64), (48, 50), {n: n - 1 for n in range(1, 9)}, intel=False),
+    "mi250": Machine("mi250", 16, 16, 6, (36, 50), (16, 16), intel=False),
+    "mi300x": Machine("mi300x", 8, 8, 7, (48, 64), (50, 50), {n: n - 1 for n in range(1, 9)}, intel=False),
 }
 """By the name of the fabric preset."""
 
@@ -99,8 +101,8 @@ class Cluster:
         boxes = 1
         if words and words[0].isdecimal() and len(words[0]) < 9:
             boxes = int(words.pop(0))
-        if not 1 <= boxes <= MOST_RANKS // machine.gpus:
-            most = MOST_RANKS // machine.gpus
+        most = min(machine.most_boxes, MOST_RANKS // machine.gpus)
+        if not 1 <= boxes <= most:
             raise AntiphonError(f"{spec[:60]}: 1 to {most:,} boxes of {kind} are modelled", "too-large")
         nics, over, switches = machine.nics, 1.0, "nvls"
         for word in [*options, *words]:
@@ -136,6 +138,23 @@ class Cluster:
             oversubscription=over,
         )
 
+    @staticmethod
+    def of(fabric: Fabric) -> Cluster:
+        """The cluster that a fabric, or the group of ranks that it is, belongs to.
+
+        Raises:
+            AntiphonError: as ``parse``, and ``not-applicable`` for groups that are not as large in each box.
+        """
+        cluster = Cluster.parse(fabric.name.partition("[")[0])
+        if fabric.members is None:
+            return cluster
+        sizes = Counter(rank // cluster.gpus_per_box for rank in fabric.members).values()
+        if len(set(sizes)) != 1:
+            raise AntiphonError(
+                f"{fabric.name[:60]}: libraries are modelled on equal shares of boxes", "not-applicable"
+            )
+        return cluster.group(len(fabric.members) // len(sizes), len(sizes))
+
     @property
     def ranks_per_box(self) -> int:
         return self.ranks // self.boxes
@@ -160,8 +179,8 @@ class Cluster:
         )
 
 
-TOFU_GB_PER_S = (0.9 * 6.8, 6.8)
-"""Usable and raw, of a link of Fugaku (TofuD). Usable is fitted on the AllGather of 512 MiB on 2x2x2."""
+TOFU_GB_PER_S = 6.8
+"""Of a link of Fugaku (TofuD)."""
 
 
 def _fugaku(name: str, shape: str) -> Cluster:
@@ -173,5 +192,5 @@ def _fugaku(name: str, shape: str) -> Cluster:
     if not 1 <= nodes <= MOST_RANKS:
         raise AntiphonError(f"{name[:60]}: 1 to {MOST_RANKS:,} nodes are modelled", "too-large")
     links = sum(min(size - 1, 2) for size in sizes)
-    usable, raw = (links * rate for rate in TOFU_GB_PER_S)
-    return Cluster(name, "fugaku", 1, nodes, 1, links, usable, raw, usable, raw, False, False, nodes)
+    rate = links * TOFU_GB_PER_S
+    return Cluster(name, "fugaku", 1, nodes, 1, links, rate, rate, rate, rate, False, False, nodes)

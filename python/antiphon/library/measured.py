@@ -26,6 +26,8 @@ RINGS = {"v100": 1.1, "a100": 232 / 240, "mi300x": 45 / 48}
 NVLS = {"h100": 308 / 450, "h200": 308 / 450, "h800": 308 / 450, "b200": 435 / 900, "gb200": 435 / 900}
 """K of ``nvls_gb_per_s`` by the raw rate of a GPU."""
 
+TOFU_SHARE = 0.9
+"""What messages reach of a link of Fugaku: fitted on its AllGather of 512 MiB on 2x2x2."""
 SUM_GB_PER_S = 19
 """At which an AllReduce's bytes pass a rank of Fugaku, whatever its links: the sums limit."""
 STEP_US = 2.9
@@ -108,13 +110,13 @@ def _gb_per_s(cluster: Cluster, collective: str, choice: Choice) -> float:
 
 
 def _bare(cluster: Cluster, collective: str, bytes: int, floor_us: float | None) -> Expected:
-    """No library: all links of a node busy, at the share of their rate that was measured on Fugaku."""
+    """No library: all links of a node busy."""
     factor = bus_factor(collective, cluster.ranks)
     rate = cluster.gpu_gb_per_s
     if cluster.boxes > 1:
         rate = min(rate, cluster.nics_per_box * cluster.nic_gb_per_s / cluster.oversubscription)
-    if cluster.gpu == "fugaku" and collective == "all-reduce":
-        rate = min(rate, SUM_GB_PER_S)
+    if cluster.gpu == "fugaku":
+        rate = min(TOFU_SHARE * rate, SUM_GB_PER_S if collective == "all-reduce" else math.inf)
     link_us = factor * bytes / (1000 * rate)
     floor = floor_us if floor_us is not None else STEP_US * math.ceil(math.log2(cluster.ranks))
     time_us = max(floor, link_us)
