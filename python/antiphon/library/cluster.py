@@ -43,7 +43,7 @@ MACHINES = {
     "dgx-b200": Machine("b200", 8, 8, 18, (40.1, 50), (48, 50), reduces=True),
     "gb200-nvl72": Machine("gb200", 72, 72, 18, (40.1, 50), (48, 50), reduces=True),
     "mi250": Machine("mi250", 16, 16, 6, (36, 50), (16, 16), intel=False),
-    "mi300x": Machine("mi300x", 8, 8, 7, (48, 64), (50, 50), {n: n - 1 for n in range(1, 9)}, intel=False),
+    "mi300x": Machine("mi300x", 8, 8, 7, (48, 64), (50, 50), {n: n - 1 or 7 for n in range(1, 9)}, intel=False),
 }
 """By the name of the fabric preset."""
 
@@ -175,8 +175,7 @@ class Cluster:
         links = self.links_per_gpu if machine is None or machine.group_links is None else machine.group_links.get(gpus)
         if links is None:
             raise AntiphonError(f"{self.name}: rings of {gpus} of its GPUs are not modelled", "not-applicable")
-        share = links / self.links_per_gpu if links else 1
-        usable, raw = self.gpu_gb_per_s * share, self.gpu_raw_gb_per_s * share
+        usable, raw = (rate * links / self.links_per_gpu for rate in (self.gpu_gb_per_s, self.gpu_raw_gb_per_s))
         return replace(
             self, boxes=boxes, ranks=gpus * boxes, links_per_gpu=links, gpu_gb_per_s=usable, gpu_raw_gb_per_s=raw
         )
