@@ -16,5 +16,7 @@ Scheduler = Literal["baseline", "themis", "search", "phased"]
 """In which order chunks use dimensions: ``rails_schedulers()``."""
 Objective = Literal["time", "energy", "edp"]
 """What is to be least: ``tune``."""
+Library = Literal["nccl", "rccl"]
+"""Whose model is put beside schedules: ``compare``."""
 CalibratedDevice = Literal["cpu", "cuda"]
 """What is measured: ``calibrate``."""

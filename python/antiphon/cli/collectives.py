@@ -44,6 +44,7 @@ def compare(
     fidelity: str = "packet",
     energy: bool,
     all_: bool = False,
+    library: str | None = None,
     report: str | None,
     jobs: int | None,
     time_limit_s: float | None,
@@ -60,11 +61,13 @@ def compare(
         antiphon compare mesh:4x4 --schedule tto.json --algorithms ring,combs --format markdown
         antiphon compare ring:8 --bytes 1MiB --report ring.html
         antiphon compare dgx-a100:2 --collective all-to-all --matrix examples/experts.csv
+        antiphon compare dgx-h100:1 --library nccl --algorithms ring,direct
         antiphon compare mesh:4x4 torus:4x4 fbfly:4x4 --bytes 1MiB --algorithms ring,optimal
 
     Args:
         fidelity: alpha-beta, packet or flit, or several with commas, side by side.
         all_: Also time what an estimate puts far behind the best.
+        library: nccl or rccl: also what its model says, on a preset of GPU boxes (docs/library.md).
         time_limit_s: Of each comparison; what is not done by then is left out, and the exit status is 3: 90, 90s,
             5min or 2h.
     """
@@ -95,6 +98,7 @@ def compare(
                     energy=energy,
                     time_limit_s=time_limit_s,
                     estimates=not all_,
+                    library=library,
                 )
             failure: AntiphonError | None = None
             late = [each.algorithm for each in comparison.refused if each.code == OVER_TIME]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from antiphon._core import Fabric, Schedule, System
+from antiphon.arguments import expect, shown
 from antiphon.collective.contest import Candidate, Contest
 from antiphon.collective.matrix import Amount, Matrix, amount, size_text
-from antiphon.collective.result import ALL_RANKS, Comparison, Estimate, Run
+from antiphon.collective.result import ALL_RANKS, Comparison, Estimate, Modelled, Run
 from antiphon.collective.schedules import Heartbeat, as_schedule, build, lower_bound, simulate
 from antiphon.collective.specs import known_names, specs_of, split_fidelities
 from antiphon.collective.timing import Progress
 from antiphon.deadline import Deadline
 from antiphon.errors import AntiphonError
 from antiphon.given import as_collective, as_fabric, as_system
-from antiphon.names import Collective, Fidelity
+from antiphon.library.cluster import Cluster
+from antiphon.library.measured import expected
+from antiphon.names import Collective, Fidelity, Library
 from antiphon.results import Bound
 
 
@@ -119,6 +122,7 @@ def compare(
     matrix: Matrix | None = None,
     time_limit_s: float | None = None,
     estimates: bool = True,
+    library: Library | str | None = None,
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
@@ -145,6 +149,7 @@ def compare(
             progress; those are listed in ``refused`` with the code ``time-limit``.
         estimates: whether algorithms whose busiest link alone takes more than five times as long as the best are only
             estimated, unless they are asked for by name.
+        library: also what this library's model says, on a preset of GPU boxes.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
@@ -166,6 +171,7 @@ def compare(
     candidates = [Candidate(spec) for spec in specs]
     candidates += [Candidate(schedule.algorithm, file, schedule) for file, schedule in others]
 
+    beside = None if library is None else modelled(fabric, collective, data, library)
     bounds = {name: lower_bound(fabric, **given, fidelity=name) for name in chosen}
     bound = bounds[chosen[-1]]
 
@@ -194,8 +200,21 @@ def compare(
     ladder, seconds = [candidate.runs for candidate in done], [candidate.seconds for candidate in done]
     size = (data.bytes, data.matrix_bytes)
     return Comparison(
-        fabric.name, fabric.members, collective, *size, system, chosen, bound, ladder, untimed, seconds, refused
+        fabric.name, fabric.members, collective, *size, system, chosen, bound, ladder, untimed, seconds, refused, beside
     )
+
+
+def modelled(fabric: Fabric, collective: str, data: Amount, library: str) -> Modelled:
+    """What a library's model says of a collective."""
+    expect("library", library, str)
+    if library not in get_args(Library):
+        raise AntiphonError(f"no library {shown(library)}; known: {', '.join(get_args(Library))}", "unknown-name")
+    if data.matrix is not None:
+        raise AntiphonError(f"{library} has no model of unequal sizes", "not-applicable")
+    found = expected(Cluster.of(fabric), collective, data.bytes, library)
+    own = found.choice
+    assert own is not None
+    return Modelled(library, own.algorithm, own.protocol, 1000 * own.time_us, 1000 * found.time_us)
 
 
 def _schedules(

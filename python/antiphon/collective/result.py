@@ -184,6 +184,23 @@ class Refusal(Record):
 
 
 @record
+class Modelled(Record):
+    """What a library's model says: no schedule, and nothing proven.
+
+    >>> import antiphon
+    >>> comparison = antiphon.compare("dgx-a100:1", bytes="1MiB", algorithms="ring", library="nccl")
+    >>> comparison.library.algorithm, comparison.library.protocol, round(comparison.library.time_ns, -2)
+    ('ring', 'LL', 35900.0)
+    """
+
+    library: str = says("``nccl`` or ``rccl``.")
+    algorithm: str = says("what it would choose.")
+    protocol: str = says("how it would send: ``LL``, ``LL128`` or ``Simple``.")
+    time_ns: float = says("how long it takes by the library's own cost model.")
+    expected_ns: float = says("how long a run should take by what was measured of the library (docs/library.md).")
+
+
+@record
 class Comparison(Result):
     """Runs by time, best first, and the algorithms that were left out.
 
@@ -215,6 +232,7 @@ class Comparison(Result):
         compare=False,
     )
     refused: list[Refusal] = says("algorithms that were left out, and why.")
+    library: Modelled | None = says("what a library would do, if that was asked for.", "library?", default=None)
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.ranking)

@@ -282,7 +282,7 @@ COMMANDS = {
         ("best.algorithm", "best.time_ns", "best.efficiency"),
         "best.verified lower_bound_ns bound.binding best.algorithm_bandwidth_gb_per_s best.bus_bandwidth_gb_per_s"
         " best.link_utilization_mean best.link_utilization_max best.steps best.energy.total_j",
-        without="schedules estimates",
+        without="schedules estimates library",
     ),
     "bound": Command(
         _bound,

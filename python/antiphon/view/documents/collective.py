@@ -20,6 +20,7 @@ from antiphon.view.text import (
     bound_names,
     certified,
     certified_run,
+    format_bandwidth,
     format_steps,
     format_time,
     limit_text,
@@ -59,6 +60,12 @@ def comparison_document(comparison: antiphon.Comparison) -> Document:
         share = "-" if estimate.most_efficiency is None else f"< {estimate.most_efficiency:.1%}"
         cells = {"Algorithm": estimate.algorithm, "Of bound:": share, "Proof": "not timed"}
         table = table.with_row(cells | {time: f"> {format_time(estimate.least_time_ns)}"}, "dim")
+    beside = comparison.library
+    if beside is not None:
+        name = f"{beside.library}: {beside.algorithm} {beside.protocol}"
+        rate = format_bandwidth(comparison.bytes / beside.time_ns)
+        cells = {"Algorithm": name, time: format_time(beside.time_ns), "Bandwidth:": rate, "Proof": "model"}
+        table = table.with_row(cells, "cyan")
     bound = comparison.bound
     late = "Not timed: their busiest links alone take more than five times as long as the best"
     apart = "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."
@@ -66,6 +73,9 @@ def comparison_document(comparison: antiphon.Comparison) -> Document:
         bool(comparison.runs) and replace(table, dispensable=DISPENSABLE),
         bool(comparison.estimates) and f"{late}; --all times them.",
         f"Lower bound: {format_time(bound.time_ns)} ({bound_names(bound)})",
+        beside is not None
+        and f"{beside.library} is its own cost model, not a schedule; a run should take about"
+        f" {format_time(beside.expected_ns)} (docs/library.md).",
         bound.limit.text and f"Limit: {limit_text(bound)}",
         [f"Certificate: {text}" for text in map(certified_run, comparison.ranking) if text],
         any(run.bound_of != ALL_RANKS for run in comparison.runs) and apart,

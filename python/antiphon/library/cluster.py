@@ -1,0 +1,196 @@
+"""A GPU cluster as libraries see it: equal boxes, rates of a GPU and of a NIC, no graph."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from antiphon._core import Fabric
+from antiphon.errors import AntiphonError
+
+MOST_RANKS = 131_072
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A kind of box. Rates are GB/s in one direction, of all links of a GPU or of one NIC: usable, then raw.
+
+    Usable is what a library counts on: of NCCL, the rates of a link in src/graph/topo.h (V100, A100 20; H100 20.6;
+    Blackwell 40.1); a NIC is behind PCIe Gen5, 48. Of RCCL, 48 (MI300X) and 36 (MI250) a link.
+    """
+
+    gpu: str
+    gpus: int
+    nics: int
+    links: int
+    link_gb_per_s: tuple[float, float]
+    nic_gb_per_s: tuple[float, float]
+    group_links: Mapping[int, int] | None = None
+    """Links of a GPU to others of a group of so many; where it has no entry, libraries' rings are not known."""
+    reduces: bool = False
+    intel: bool = True
+    most_boxes: int = MOST_RANKS
+
+
+MACHINES = {
+    "dgx-v100": Machine("v100", 8, 8, 6, (20, 25), (0, 0), {2: 2, 4: 4, 8: 6}, most_boxes=1),
+    "dgx-a100": Machine("a100", 8, 8, 12, (20, 25), (25, 25), intel=False),
+    "dgx-h100": Machine("h100", 8, 8, 18, (20.6, 25), (48, 50), reduces=True),
+    "dgx-h200": Machine("h200", 8, 8, 18, (20.6, 25), (48, 50), reduces=True),
+    "h800": Machine("h800", 8, 8, 8, (20.6, 25), (48, 50), reduces=True),
+    "dgx-b200": Machine("b200", 8, 8, 18, (40.1, 50), (48, 50), reduces=True),
+    "gb200-nvl72": Machine("gb200", 72, 72, 18, (40.1, 50), (48, 50), reduces=True),
+    "mi250": Machine("mi250", 16, 16, 6, (36, 50), (16, 16), intel=False),
+    "mi300x": Machine("mi300x", 8, 8, 7, (48, 64), (50, 50), {n: n - 1 for n in range(1, 9)}, intel=False),
+}
+"""By the name of the fabric preset."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Equal boxes of GPUs of which ``ranks`` take part, as many in each. Rates are GB/s in one direction."""
+
+    name: str
+    gpu: str
+    """Generation: a key of the libraries' tables."""
+    gpus_per_box: int
+    boxes: int
+    nics_per_box: int
+    links_per_gpu: int
+    gpu_gb_per_s: float
+    """Usable, of all links of a GPU inside the box."""
+    gpu_raw_gb_per_s: float
+    nic_gb_per_s: float
+    nic_raw_gb_per_s: float
+    nvls: bool
+    """Whether switches in the box reduce and multicast."""
+    sharp: bool
+    """Whether switches between boxes reduce, and the library uses them (NCCL: NCCL_COLLNET_ENABLE=1)."""
+    ranks: int
+    intel: bool = True
+    oversubscription: float = 1
+    """Cables down for each cable up, of leaves."""
+
+    @staticmethod
+    def parse(spec: str) -> Cluster:
+        """The cluster of a fabric preset's name.
+
+        >>> Cluster.parse("dgx-h100:64:rails=leaf-spine,ratio=2").ranks
+        512
+
+        Args:
+            spec: ``KIND[:BOXES][:OPTION][,OPTION...]`` with the options ``raw``, ``usable`` (both rates are known in
+                any case), ``nics=K``, ``rails=...``, ``ratio=R``, and ``switches=``: ``plain`` where none reduces,
+                ``nvls`` (the default of machines that have it), ``sharp`` where those between boxes do, too.
+
+        Raises:
+            AntiphonError: ``bad-spec``, ``unknown-name`` or ``too-large``.
+        """
+        kind, _, rest = spec.strip().partition(":")
+        kind, *options = kind.split(",")
+        if kind == "fugaku":
+            return _fugaku(spec.strip(), rest)
+        machine = MACHINES.get(kind)
+        if machine is None:
+            known = ", ".join([*MACHINES, "fugaku"])
+            message = f"'{spec[:60]}' is no cluster that libraries are modelled on; known: {known}"
+            raise AntiphonError(message, "unknown-name")
+        words = [word for word in re.split("[:,]", rest) if word]
+        boxes = 1
+        if words and words[0].isdecimal() and len(words[0]) < 9:
+            boxes = int(words.pop(0))
+        most = min(machine.most_boxes, MOST_RANKS // machine.gpus)
+        if not 1 <= boxes <= most:
+            raise AntiphonError(f"{spec[:60]}: 1 to {most:,} boxes of {kind} are modelled", "too-large")
+        nics, over, switches = machine.nics, 1.0, "nvls"
+        for word in [*options, *words]:
+            key, _, value = word.partition("=")
+            if key == "nics" and value in {"1", "2", "4", "8"} and int(value) <= machine.gpus:
+                nics = int(value)
+            elif key == "ratio" and re.fullmatch(r"\d{1,3}(\.\d{1,3})?", value) and float(value) >= 1:
+                over = float(value)
+            elif key == "switches" and value in {"plain", "nvls", "sharp"}:
+                switches = value
+            elif word not in {"raw", "usable"} and key != "rails":
+                raise AntiphonError(
+                    f"{spec[:60]}: '{word[:30]}' is nothing that a library's model knows; it knows "
+                    "nics=1|2|4|8, ratio=NUMBER, switches=plain|nvls|sharp, rails=..., raw",
+                    "bad-spec",
+                )
+        usable, raw = (machine.links * rate for rate in machine.link_gb_per_s)
+        return Cluster(
+            name=spec.strip(),
+            gpu=machine.gpu,
+            gpus_per_box=machine.gpus,
+            boxes=boxes,
+            nics_per_box=nics,
+            links_per_gpu=machine.links,
+            gpu_gb_per_s=usable,
+            gpu_raw_gb_per_s=raw,
+            nic_gb_per_s=machine.nic_gb_per_s[0],
+            nic_raw_gb_per_s=machine.nic_gb_per_s[1],
+            nvls=machine.reduces and switches != "plain",
+            sharp=switches == "sharp",
+            ranks=boxes * machine.gpus,
+            intel=machine.intel,
+            oversubscription=over,
+        )
+
+    @staticmethod
+    def of(fabric: Fabric) -> Cluster:
+        """The cluster that a fabric, or the group of ranks that it is, belongs to.
+
+        Raises:
+            AntiphonError: as ``parse``, and ``not-applicable`` for groups that are not as large in each box.
+        """
+        cluster = Cluster.parse(fabric.name.partition("[")[0])
+        if fabric.members is None:
+            return cluster
+        sizes = Counter(rank // cluster.gpus_per_box for rank in fabric.members).values()
+        if len(set(sizes)) != 1:
+            raise AntiphonError(
+                f"{fabric.name[:60]}: libraries are modelled on equal shares of boxes", "not-applicable"
+            )
+        return cluster.group(len(fabric.members) // len(sizes), len(sizes))
+
+    @property
+    def ranks_per_box(self) -> int:
+        return self.ranks // self.boxes
+
+    def group(self, gpus: int, boxes: int = 1) -> Cluster:
+        """``gpus`` GPUs of each of ``boxes`` boxes.
+
+        Raises:
+            AntiphonError: ``bad-spec`` if there are fewer.
+        """
+        if not (1 <= gpus <= self.gpus_per_box and 1 <= boxes <= self.boxes):
+            has = f"{self.boxes} boxes of {self.gpus_per_box} GPUs"
+            raise AntiphonError(f"{self.name} has {has}, not {boxes} of {gpus}", "bad-spec")
+        machine = next((each for each in MACHINES.values() if each.gpu == self.gpu), None)
+        links = self.links_per_gpu if machine is None or machine.group_links is None else machine.group_links.get(gpus)
+        if links is None:
+            raise AntiphonError(f"{self.name}: rings of {gpus} of its GPUs are not modelled", "not-applicable")
+        share = links / self.links_per_gpu if links else 1
+        usable, raw = self.gpu_gb_per_s * share, self.gpu_raw_gb_per_s * share
+        return replace(
+            self, boxes=boxes, ranks=gpus * boxes, links_per_gpu=links, gpu_gb_per_s=usable, gpu_raw_gb_per_s=raw
+        )
+
+
+TOFU_GB_PER_S = 6.8
+"""Of a link of Fugaku (TofuD)."""
+
+
+def _fugaku(name: str, shape: str) -> Cluster:
+    """Nodes of a torus: a link along a dimension of two nodes, two along a longer one."""
+    if not re.fullmatch(r"\d{1,5}(x\d{1,5}){2}", shape):
+        raise AntiphonError(f"{name[:60]}: write fugaku:XxYxZ, the nodes along each dimension", "bad-spec")
+    sizes = [int(size) for size in shape.split("x")]
+    nodes = sizes[0] * sizes[1] * sizes[2]
+    if not 1 <= nodes <= MOST_RANKS:
+        raise AntiphonError(f"{name[:60]}: 1 to {MOST_RANKS:,} nodes are modelled", "too-large")
+    links = sum(min(size - 1, 2) for size in sizes)
+    rate = links * TOFU_GB_PER_S
+    return Cluster(name, "fugaku", 1, nodes, 1, links, rate, rate, rate, rate, False, False, nodes)
