@@ -9,7 +9,9 @@ import pytest
 from antiphon.errors import AntiphonError
 from antiphon.expectation.logs import LARGEST_LOG, read_log
 
-RANKS = "\n".join(f"#  Rank {r:2} Group  0 Pid {9 + r} on  box-{r // 8} device {r % 8} [0x8d] NVIDIA H100" for r in range(16))
+RANKS = "\n".join(
+    f"#  Rank {r:2} Group  0 Pid {9 + r} on  box-{r // 8} device {r % 8} [0x8d] NVIDIA H100" for r in range(16)
+)
 HEAD = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
 ROW = "  1073741824     268435456     float     sum      -1   4200.0  255.65  479.34      0   4100.0  261.89  491.04      0"
 BOTH = (1 << 30, 4200.0, 4100.0)
@@ -26,7 +28,10 @@ FORMATS = {
     "pdsh": (f"box-0: {ROW}", BOTH),
     "tags between writes": (ROW.replace("    float", "[0]  float").replace("  4100.0", "[0]  4100.0"), BOTH),
     "without type (MSCCL++)": (ROW.replace("    float     sum      -1", ""), BOTH),
-    "noise in front": (f"box-0:42:42 [0] NCCL INFO Channel 00/16 : 0 1 2 3 4 5 6 7\nNCCL version 2.21.5+cuda12.4\n{ROW}", BOTH),
+    "noise in front": (
+        f"box-0:42:42 [0] NCCL INFO Channel 00/16 : 0 1 2 3 4 5 6 7\nNCCL version 2.21.5+cuda12.4\n{ROW}",
+        BOTH,
+    ),
     "cut in the next row": (f"{ROW}\n  2147483648     5368", BOTH),
 }
 
@@ -62,7 +67,12 @@ def test_json_of_nccl_tests(tmp_path: Path) -> None:
     devices = [{"rank": r, "hostname": "a", "device_info": "NVIDIA H100"} for r in range(8)]
     place = {"time": 4200.0, "alg_bw": 255.65, "bus_bw": 447.39, "nwrong": 0}
     results = [{"size": 1 << 30, "out_of_place": None, "in_place": place}]
-    document = {"args": ["./all_reduce_perf"], "nccl_version": 22703, "config": {"devices": devices}, "results": results}
+    document = {
+        "args": ["./all_reduce_perf"],
+        "nccl_version": 22703,
+        "config": {"devices": devices},
+        "results": results,
+    }
     log = tmp_path / "a.json"
     log.write_text(json.dumps(document))
     [run] = read_log(str(log))

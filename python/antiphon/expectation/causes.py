@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from antiphon.expectation.bounds import cuts_us
+from antiphon.expectation.reached import expected
 from antiphon.library import nccl
 from antiphon.library.cluster import Cluster
-from antiphon.library.measured import expected
 
 ASYMPTOTE = 1 << 26
 """Buffers of fewer bytes do not tell faults of links apart."""
@@ -43,8 +43,9 @@ def _nic(cluster: Cluster, share: float) -> Cluster | None:
 def _staged(cluster: Cluster) -> Cluster | None:
     """Data goes from the NIC to the host and from there to the GPU behind the same PCIe switch: both ways cross its
     upstream link twice (github.com/NVIDIA/nccl, issue 465)."""
-    half = PCIE_GB_PER_S.get(cluster.gpu, 48.0) / 2
-    return _nic(cluster, min(1.0, half / cluster.nic_gb_per_s))
+    if cluster.boxes == 1:
+        return None
+    return _nic(cluster, min(1.0, PCIE_GB_PER_S.get(cluster.gpu, 48.0) / 2 / cluster.nic_gb_per_s))
 
 
 def _pcie(cluster: Cluster) -> Cluster:
@@ -65,8 +66,8 @@ FAULTS: dict[str, Fault] = {
 }
 """What is left of a cluster with each fault; None where it cannot have it."""
 RING = "ring instead of tree"
-SAME = 0.02
-"""Deviations that differ by less, as a share, are alike: then the order of the table counts."""
+LATER = 0.002
+"""Added to the deviation for each place in the table: where faults look alike, the commoner one is first."""
 
 
 def causes_of(
@@ -75,7 +76,7 @@ def causes_of(
     """The faults that explain the largest sizes of a log better than a healthy cluster does, the nearest first: each
     ``fault`` and its ``expected_us`` at the largest size. None where no size is large enough."""
     large = [size for size in times_us if size >= max(ASYMPTOTE, max(times_us) // 8)]
-    if not large:
+    if not large or cluster.gpus_per_box == 1:  # Fugaku has none of these parts
         return []
     healthy = {size: expected(cluster, collective, size, library, floor_us).time_us for size in large}
 
@@ -83,10 +84,10 @@ def causes_of(
         return abs(statistics.median(math.log(times_us[size] / expected_us[size]) for size in large))
 
     found = []
-    for fault, curves in faults_of(cluster, collective, library, floor_us, healthy).items():
+    for place, (fault, curves) in enumerate(faults_of(cluster, collective, library, floor_us, healthy).items()):
         nearest = min(curves, key=away)
         if away(nearest) < min(math.log(NEAR), away(healthy)):
-            found.append((away(nearest) // SAME, {"fault": fault, "expected_us": nearest[max(large)]}))
+            found.append((away(nearest) + LATER * place, {"fault": fault, "expected_us": nearest[max(large)]}))
     return [cause for _, cause in sorted(found, key=lambda each: each[0])]
 
 
@@ -112,7 +113,9 @@ def faults_of(
 
 
 def _slower(curve: Mapping[int, float], healthy_us: Mapping[int, float]) -> bool:
-    return max(curve[size] / healthy_us[size] for size in curve) > 1.01
+    """Whether the largest size takes longer by more than noise."""
+    largest = max(curve)
+    return curve[largest] / healthy_us[largest] > 1.02
 
 
 def _fullest(cluster: Cluster, collective: str) -> float:

@@ -17,10 +17,10 @@ from antiphon.expectation.bounds import cuts_us
 from antiphon.expectation.causes import ASYMPTOTE, causes_of
 from antiphon.expectation.fitting import of_system
 from antiphon.expectation.logs import LoggedRun, read_log
+from antiphon.expectation.reached import expected
 from antiphon.expectation.result import Expectation
 from antiphon.given import as_system
 from antiphon.library.cluster import Cluster
-from antiphon.library.measured import expected
 from antiphon.library.nccl import bus_factor
 from antiphon.names import Collective
 from antiphon.results import Table
@@ -82,7 +82,7 @@ def expect(
     of_type("log", log, str, os.PathLike, type(None))
     of_type("library", library, str, type(None))
     box = Cluster.parse(cluster)
-    library = library or ("rccl" if box.gpu.startswith("mi") else "nccl")
+    library = library or ("rccl" if box.gpu.startswith("mi") else "nccl" if box.gpus_per_box > 1 else "none")
     if library not in LIBRARIES:
         raise AntiphonError(f"no library {shown(library)}; known: {', '.join(LIBRARIES)}", "unknown-name")
     platform = None if system is None else as_system(system)
@@ -236,6 +236,8 @@ def _limit(box: Cluster, collective: str, size: int, floor_us: float, expected_u
         return "launch"
     cuts = cuts_us(box, collective, size, raw=False)
     link = max(cuts, key=lambda name: cuts[name])
+    if box.gpus_per_box == 1:
+        return "link"
     return ("xGMI" if box.gpu.startswith("mi") else "NVLink") if link == "gpu" else link
 
 

@@ -31,9 +31,9 @@ class Expectation(Result):
     floor_from: str = says("where that is from: ``log``, ``library`` or ``system``.")
     place: str = says("which column of a log counts: ``in place`` or ``out of place``; empty without a log.")
     rows: Table = says(
-        "a row a size, ``bytes`` as nccl-tests counts them: ``bound_us``, which nothing can beat; ``expected_us`` and"
-        " the ``algorithm`` and ``protocol`` that should be chosen; ``limit``, what limits that: ``launch`` or a kind of"
-        " link; ``measured_us``, NaN where nothing was measured; ``share``, expected over measured time; the"
+        "a row a size, ``bytes`` as nccl-tests counts them: ``bound_us``, which nothing can beat; ``expected_us``, and"
+        " the ``algorithm`` and ``protocol`` that should be chosen; ``limit``, ``launch`` or the kind of link that is"
+        " full; ``measured_us``, NaN where nothing was measured; ``share``, expected over measured time; the"
         " ``verdict``: ``launch floor``, ``ramp``, ``link-limited`` or ``too slow``."
     )
     causes: Table = says(

@@ -20,10 +20,10 @@ def expectation_document(found: antiphon.Expectation) -> Document:
     table = table_of(
         rows,
         "Size: {bytes} | Bound: {bound} | Expected: {expected} | busbw: {expected_bus} | By {by} | Limit {limit}"
-        " | Measured: {measured} | busbw: {measured_bus} | Share: {share:.0%} | Verdict {verdict}",
+        " | Measured: {measured} | of it busbw: {measured_bus} | Share: {share:.0%} | Verdict {verdict}",
         f"{found.collective} on {found.ranks:,} GPUs of {found.cluster}, {found.library}",
         lambda row: STYLES.get(row["verdict"], "") if measured else "",
-        () if measured else ("Measured:", "Share:"),
+        () if measured else ("Measured:", "of it busbw:", "Share:"),
         bound=lambda row: format_time(row["bound_us"] * 1e3),
         expected=lambda row: format_time(row["expected_us"] * 1e3),
         by=lambda row: " ".join(filter(None, (row["algorithm"], row["protocol"]))),
