@@ -7,13 +7,14 @@ import math
 from antiphon._core import format_bytes
 from antiphon.expectation.result import VERDICTS, Expectation
 from antiphon.plot import COLOURS
-from antiphon.view.documents.expected import expectation_document, summary
+from antiphon.view.document import Document
+from antiphon.view.documents.expected import sizes_table, summary
 from antiphon.view.html import html
 from antiphon.view.pages.page import page_template
 
 WIDTH, HEIGHT = 860.0, 320.0
-HEADROOM = 1.6
-"""The axis ends at this multiple of the largest bandwidth below the bound; a bound above it is not drawn."""
+HEADROOM = 2.5
+"""A bound above this multiple of what is expected and measured is not drawn."""
 MOST_LABELS = 12
 OF_VERDICTS = dict(zip(VERDICTS, (COLOURS[5], COLOURS[1], COLOURS[2], COLOURS[3]), strict=True))
 
@@ -30,9 +31,10 @@ def render(found: Expectation) -> str:
         ]
         for name in ("bound", "expected", "measured")
     }
-    most = HEADROOM * max(rate for name in ("expected", "measured") for _, rate, _ in series[name])
+    highest = HEADROOM * max(rate for name in ("expected", "measured") for _, rate, _ in series[name])
+    most = 1.1 * max(rate for each in series.values() for _, rate, _ in each if rate <= highest)
     first, last = (math.log2(rows[place]["bytes"]) for place in (0, -1))
-    scale = WIDTH / max(last - first, 1)
+    scale = WIDTH / max(last - first, 1.0)
 
     def points(name: str) -> list[tuple[float, float, str, str]]:
         return [
@@ -63,5 +65,5 @@ def render(found: Expectation) -> str:
         colours=COLOURS,
         of_verdicts=OF_VERDICTS,
         summary=summary(found),
-        table=html(expectation_document(found)),
+        table=html(Document([sizes_table(found)])),
     )
