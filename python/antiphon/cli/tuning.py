@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+
+import click
 
 import antiphon
 from antiphon.cli.declared import command
@@ -12,7 +15,10 @@ from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import size_range
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
-from antiphon.view.documents.collective import tuning_document
+from antiphon.given import as_collective
+from antiphon.library.cluster import Cluster
+from antiphon.library.tuner import tuner_csv, tuner_rows
+from antiphon.view.documents.collective import tuner_document, tuning_document
 from antiphon.view.terminal.console import json_text, progress_bar
 
 
@@ -42,20 +48,17 @@ def tune(
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json
         antiphon tune ring:4 --sizes 1KiB,1MiB --algorithms ring,direct --format csv
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --objective energy --set static_router_mw=100
+        antiphon tune dgx-h100:1 --sizes 1KiB..8GiB --out nccl_tuner.csv
 
     Args:
         sizes: Full buffer sizes: A,B or A..B, doubling.
-        out: Also write the selection table, OUT.json.
+        out: Also write the selection table, OUT.json; or, of NCCL's own algorithms, rows for its tuner plugin, OUT.csv.
         time_limit_s: Sizes that are not done by then are left out, and the exit status is 3: 90, 90s, 5min or 2h.
     """
     specs = split_specs(algorithms) if algorithms else None
     part.one_file("--out", out)
     if out is not None and out.lower().endswith(".csv"):
-        raise AntiphonError(
-            f"{out}: no table for NCCL's tuner is written until its protocols are modelled (LL, LL128 and simple): "
-            "which of its algorithms is faster depends on them; write a selection table, .json",
-            "not-applicable",
-        )
+        return _tuner(fabric, part, collective, sorted(set(size_range(sizes))), specs, out, output)
     with writing(out, ".json") as write:
 
         def work(network: antiphon.Fabric) -> Outcome:
@@ -84,3 +87,42 @@ def tune(
 
         each_group("tune", fabric, part, output, work, "choices")
     note(output, out and f"Selection table: {out}")
+
+
+TUNER_OPTIONS = ("fabric", "collective", "sizes", "algorithms", "out", "output", "json", "format", "group", "groups")
+"""What rows for a tuner plugin follow from; all else is about simulations."""
+
+
+def _tuner(
+    fabric: str,
+    part: Part,
+    collective: str,
+    sizes: Sequence[int],
+    algorithms: Sequence[str] | None,
+    out: str,
+    output: str,
+) -> None:
+    """Writes rows for NCCL's tuner plugin, by its model: nothing is simulated."""
+    context = click.get_current_context()
+    for key in context.params:
+        if key not in TUNER_OPTIONS and context.get_parameter_source(key) == click.core.ParameterSource.COMMANDLINE:
+            option = "--" + key.replace("_", "-")
+            raise click.UsageError(f"{option} is about simulations: leave it out with --out FILE.csv (docs/library.md)")
+    collective = as_collective(collective)
+    with writing(out, ".csv") as write:
+
+        def work(network: antiphon.Fabric) -> Outcome:
+            cluster = Cluster.of(network)
+            rows = tuner_rows(cluster, collective, sizes, algorithms)
+            document = {
+                "fabric": network.name,
+                "group": network.members,
+                "collective": collective,
+                "library": "nccl",
+                "rows": [row.to_dict() for row in rows],
+            }
+            write(lambda: tuner_csv(cluster, collective, rows))
+            return Outcome(document, partial(tuner_document, f"{collective} by NCCL on {network.name}", rows))
+
+        each_group("tune", fabric, part, output, work, "rows")
+    note(output, f"Rows for NCCL's tuner plugin: {out}")

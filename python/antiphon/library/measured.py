@@ -85,21 +85,22 @@ def expected(
     if library not in ("nccl", "rccl"):
         raise AntiphonError(f"no library '{library[:40]}'; known: nccl, rccl, none", "unknown-name")
     choices = (nccl if library == "nccl" else rccl).choices(cluster, collective, bytes)
-    rated = [(_gb_per_s(cluster, collective, each), each) for each in choices]
-    link_us = bytes / (1000 * max(rate for rate, _ in rated))
+    link_us = min(bytes / (1000 * _gb_per_s(cluster, collective, each)) for each in choices)
     choice = choices[0]
     # NCCL underrates NVLS on few GPUs, and uses it nevertheless.
-    able = [
-        pair for pair in rated if pair[1] is choice or (choice.protocol == "Simple" and pair[1].algorithm == "nvls")
-    ]
-    own_us, reached = min(
-        ((each.latency_us + bytes / (1000 * rate), each) for rate, each in able), key=lambda pair: pair[0]
-    )
+    able = [each for each in choices if each.algorithm == "nvls" and choice.protocol == "Simple"] + [choice]
+    reached = min(able, key=lambda each: corrected_us(cluster, collective, bytes, each))
+    own_us = corrected_us(cluster, collective, bytes, reached)
     ramp_us = START_US + RAMP_US * math.sqrt(link_us / (link_us + RAMP_HALF_US))
     floor = choice.latency_us if floor_us is None else floor_us
     time_us = max(floor, own_us, ramp_us + link_us)
     bus = bus_factor(collective, cluster.ranks) * bytes / (1000 * time_us)
     return Expected(time_us, reached.algorithm, reached.protocol, bus, floor, ramp_us, link_us, choice)
+
+
+def corrected_us(cluster: Cluster, collective: str, bytes: int, choice: Choice) -> float:
+    """A choice's own time with the measured rate in place of the library's."""
+    return choice.latency_us + bytes / (1000 * _gb_per_s(cluster, collective, choice))
 
 
 def _gb_per_s(cluster: Cluster, collective: str, choice: Choice) -> float:

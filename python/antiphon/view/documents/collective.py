@@ -11,6 +11,7 @@ import antiphon
 from antiphon.collective.choices import Choice
 from antiphon.collective.matrix import size_text
 from antiphon.collective.result import ALL_RANKS
+from antiphon.library.tuner import Row
 from antiphon.results import Bound, Replanned, rows_of
 from antiphon.view.document import Document, Note, Table, Verbatim, dim, document, facts, left_out, table_of
 from antiphon.view.documents.energy import energy_facts, share_of_least, unknown
@@ -160,6 +161,26 @@ def tuning_document(tuning: antiphon.Tuning) -> Document:
         ],
         _left_out(tuning.collective, tuning.refused),
     )
+
+
+def tuner_document(title: str, rows: Sequence[Row]) -> Document:
+    """What NCCL's tuner would be told, and what that changes."""
+    table = table_of(
+        rows,
+        "From {min} | To {max} | Use {algorithm} {protocol} | NCCL's own {own_algorithm} {own_protocol}"
+        " | Saves: {saves}",
+        title,
+        min=lambda row: antiphon.format_bytes(row.min_bytes),
+        max=lambda row: f"{row.max_bytes:,} B",
+        saves=lambda row: f"{row.gain:.1%}" if row.changes else "",
+    )
+    changed = sum(row.changes for row in rows)
+    what = (
+        f"{changed} of {len(rows)} rows change what NCCL would choose"
+        if changed
+        else "Nothing changes: NCCL chooses the same"
+    )
+    return document(table, f"{what}, by its model with measured rates (docs/library.md).")
 
 
 def bound_document(title: str, lower: Bound) -> Document:

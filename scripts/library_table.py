@@ -1,0 +1,144 @@
+"""Writes the tables of docs/library.md: measured collectives beside what the library models say.
+
+Run by `make tables`; a test sees that all is current.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from antiphon.library import nccl
+from antiphon.library.cluster import Cluster
+from antiphon.library.measured import Expected, expected
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA, PAGE = ROOT / "data" / "clusters", ROOT / "docs" / "library.md"
+GIB, MIB = 1 << 30, 1 << 20
+BANDS = {
+    "1 GiB and more": (GIB, 1 << 60),
+    "from 64 MiB": (64 * MIB, 1 << 60),
+    "1 to 64 MiB": (MIB, 64 * MIB),
+    "below": (0, MIB),
+}
+"""Least size, and the size that is just too large."""
+FITTED = {("a100", 4, "vTrain"), ("a100", 8, "vTrain"), ("a100", 8, "NDv4")}
+"""Tables that the ramp was fitted on."""
+Table = tuple[str, int, str]
+Model = Callable[[Expected, float], float]
+MODELS: dict[str, Model] = {
+    "expected": lambda found, _floor: found.time_us,
+    "0.9 floor + x + 2 √(2x)": lambda found, floor: 0.9 * floor + found.link_us + 2 * math.sqrt(2 * found.link_us),
+    "NCCL's own": lambda found, _floor: found.choice.time_us if found.choice else math.nan,
+}
+"""Times of a size by what is expected and the floor of the table."""
+
+
+def rows(file: str) -> list[dict[str, str]]:
+    """Rows of a file of data/clusters."""
+    with (DATA / file).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def measured() -> dict[Table, list[tuple[int, float]]]:
+    """AllReduce in a box: sizes and times in us, by GPU, number of GPUs and source."""
+    found: dict[Table, list[tuple[int, float]]] = {}
+    for row in rows("allreduce_vtrain.csv"):
+        key = (row["gpu"], int(row["gpus"]), "vTrain")
+        found.setdefault(key, []).append((int(row["bytes"]), float(row["in_place_us"])))
+    for row in rows("allreduce_azure.csv"):
+        gpus, size = int(row["gpus"]), int(row["bytes"])
+        time_us = nccl.bus_factor("all-reduce", gpus) * size / (1000 * float(row["bus_gb_per_s"]))
+        found.setdefault((row["gpu"], gpus, "Azure"), []).append((size, time_us))
+    ndv4 = rows("leaderboard_ndv4.csv")
+    found["a100", 8, "NDv4"] = [(int(row["bytes"]), float(row["in_place_us"])) for row in ndv4]
+    return found
+
+
+def errors(table: Table, model: Model = MODELS["expected"]) -> dict[str, list[float]]:
+    """Errors of time in percent by band of sizes; the floor is the time of the smallest size."""
+    points = measured()[table]
+    cluster, floor = Cluster.parse(f"dgx-{table[0]}").group(table[1]), points[0][1]
+    of = {
+        size: 100 * (model(expected(cluster, "all-reduce", size, "nccl", floor), floor) / us - 1) for size, us in points
+    }
+    found = {band: [error for size, error in of.items() if low <= size < high] for band, (low, high) in BANDS.items()}
+    return {band: each for band, each in found.items() if each}
+
+
+def stated() -> Iterator[tuple[dict[str, str], Expected]]:
+    """Bandwidths of large sizes that people state, and what is expected."""
+    for row in rows("stated.csv"):
+        cluster = Cluster.parse(row["cluster"])
+        cluster = cluster.group(int(row["gpus_per_box"]), cluster.boxes)
+        yield row, expected(cluster, row["collective"], int(row["bytes"]), row["library"])
+
+
+def fugaku() -> Iterator[tuple[str, str, float, Expected]]:
+    """AllGather and AllReduce of 512 MiB on eight nodes."""
+    for row in rows("fugaku_2x2x2_best.csv"):
+        collective = {"allgather": "all-gather", "allreduce": "all-reduce"}.get(row["collective"])
+        if collective and int(row["bytes"]) == 512 * MIB:
+            cluster = Cluster.parse(f"fugaku:{row['shape']}")
+            found = expected(cluster, collective, 512 * MIB, "none")
+            yield cluster.name, collective, float(row["best_median_us"]), found
+
+
+def by_size() -> str:
+    """Mean and greatest errors of each table."""
+    lines = [
+        "| AllReduce in a box | model |" + "".join(f" {band} |" for band in BANDS),
+        "|---|---|" + "---|" * len(BANDS),
+    ]
+    for table in measured():
+        gpu, gpus, source = table
+        name = f"{gpus} {gpu.upper()}, {source}" + (" (fitted)" if table in FITTED else "")
+        for label, model in MODELS.items():
+            found = errors(table, model)
+            cells = (_spread(found[band]) if band in found else "-" for band in BANDS)
+            lines.append(f"| {name} | {label} |" + "".join(f" {cell} |" for cell in cells))
+            name = ""
+    return "\n".join(lines) + "\n"
+
+
+def _spread(found: list[float]) -> str:
+    sizes = [abs(error) for error in found]
+    return f"{sum(sizes) / len(sizes):.1f} / {max(sizes):.1f}"
+
+
+def large() -> str:
+    """Single figures."""
+    lines = [
+        "| cluster | collective | size | measured | expected | error of time | source |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row, found in stated():
+        rate, size = float(row["bus_gb_per_s"]), int(row["bytes"])
+        where = f"{row['cluster']}, {row['gpus_per_box']} GPUs a box, {row['what']}"
+        how = f"{found.bus_gb_per_s:.0f} ({found.algorithm} {found.protocol})"
+        error = 100 * (rate / found.bus_gb_per_s - 1)
+        size_text = f"{size / GIB:g} GiB"
+        lines.append(
+            f"| {where} | {row['collective']} | {size_text} | {rate:.0f} GB/s | {how} | {error:+.1f} %"
+            f" | {row['source']} |"
+        )
+    for where, collective, us, found in fugaku():
+        error, source = 100 * (found.time_us / us - 1), "HLC-Lab/pico"
+        times = f"{us / 1000:.1f} ms | {found.time_us / 1000:.1f} ms"
+        lines.append(f"| {where} (fitted) | {collective} | 0.5 GiB | {times} | {error:+.1f} % | {source} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(text: str) -> str:
+    """The page with both tables as they are now."""
+    for name, made in (("errors", by_size()), ("points", large())):
+        found = re.compile(rf"(?<=<!-- table {name}: make tables -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
+        text = found.sub(lambda _, made=made: made, text, count=1)
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
