@@ -8,18 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import antiphon
 import pytest
+from library_table import measured
+
+import antiphon
+import expect_table
 from antiphon.errors import AntiphonError
 from antiphon.expectation.bounds import cuts_us
 from antiphon.expectation.causes import FAULTS, RING, faults_of
 from antiphon.library.cluster import Cluster
 from antiphon.library.measured import expected
-
-from tests.logged import healthy, log_text
+from tests.logged import log_text
 
 SIZES = [1 << k for k in range(10, 34)]
-HEALTHY = healthy()
 
 
 def judged(tmp_path: Path, cluster: str, text: str, **given: Any) -> antiphon.Expectation:
@@ -28,10 +29,10 @@ def judged(tmp_path: Path, cluster: str, text: str, **given: Any) -> antiphon.Ex
     return antiphon.expect(cluster, log=log, **given)
 
 
-@pytest.mark.parametrize(("gpu", "gpus", "times"), HEALTHY.values(), ids=HEALTHY)
-def test_healthy_logs_are_as_expected_and_above_the_bound(
-    gpu: str, gpus: int, times: dict[int, float], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("table", measured(), ids=str)
+def test_healthy_logs_are_as_expected_and_above_the_bound(table: tuple[str, int, str], tmp_path: Path) -> None:
+    gpu, gpus, _ = table
+    times = dict(measured()[table])
     found = judged(tmp_path, f"dgx-{gpu}:1", log_text(times, gpus, gpu=gpu))
     assert (found.verdict, found.slow, found.ranks) == ("as expected", [], gpus)
     assert all(row["bound_us"] < row["measured_us"] for row in found.rows.rows())
@@ -65,7 +66,8 @@ def test_the_log_of_each_fault_names_it_first_or_second(cluster: str, tmp_path: 
     floor_us = 31.0
     whole = {size: expected(box, "all-reduce", size, floor_us=floor_us).time_us for size in SIZES}
     faults = faults_of(box, "all-reduce", "nccl", floor_us, whole)
-    assert set(faults) <= {*FAULTS, RING} and len(faults) >= 2
+    assert set(faults) <= {*FAULTS, RING}
+    assert len(faults) >= 2
     for fault, curves in faults.items():
         for curve in curves:
             noisy = {size: us * (1 + 0.01 * math.sin(7 * place)) for place, (size, us) in enumerate(curve.items())}
@@ -121,7 +123,8 @@ def test_sizes_that_were_not_measured_are_expected_and_runs_are_averaged(tmp_pat
     text = "".join(log_text({1 << 30: us}, 8) for us in (4000.0, 4100.0, 9000.0))
     rows = judged(tmp_path, "dgx-h100:1", text, sizes="512MiB,1GiB").rows.rows()
     assert [row["measured_us"] for row in rows][1:] == [4100.0]
-    assert math.isnan(rows[0]["measured_us"]) and rows[0]["verdict"] == "link-limited"
+    assert math.isnan(rows[0]["measured_us"])
+    assert rows[0]["verdict"] == "link-limited"
 
 
 @pytest.mark.parametrize(
@@ -154,3 +157,8 @@ def test_refusals(cluster: str, given: dict[str, Any], text: str | None, message
     with pytest.raises(AntiphonError, match=message) as error:
         antiphon.expect(cluster, **given) if text is None else judged(tmp_path, cluster, text, **given)
     assert "\n" not in str(error.value)
+
+
+def test_the_table_of_the_page_is_current() -> None:
+    text = expect_table.PAGE.read_text("utf-8")
+    assert text == expect_table.page(text), "run make tables"

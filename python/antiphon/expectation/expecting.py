@@ -19,7 +19,7 @@ from antiphon.expectation.fitting import of_system
 from antiphon.expectation.logs import LoggedRun, read_log
 from antiphon.expectation.reached import expected
 from antiphon.expectation.result import Expectation
-from antiphon.given import as_system
+from antiphon.given import as_collective, as_system
 from antiphon.library.cluster import Cluster
 from antiphon.library.nccl import bus_factor
 from antiphon.names import Collective
@@ -81,6 +81,7 @@ def expect(
     of_type("cluster", cluster, str)
     of_type("log", log, str, os.PathLike, type(None))
     of_type("library", library, str, type(None))
+    collective = None if collective is None else as_collective(collective)
     box = Cluster.parse(cluster)
     library = library or ("rccl" if box.gpu.startswith("mi") else "nccl" if box.gpus_per_box > 1 else "none")
     if library not in LIBRARIES:
@@ -88,7 +89,7 @@ def expect(
     platform = None if system is None else as_system(system)
     notes: list[str] = []
     measured = None if log is None else _measured(os.fspath(log), collective, box, notes)
-    name = str(measured.run.collective if measured else collective or "all-reduce")
+    name = measured.run.collective if measured else collective or "all-reduce"
     if measured:
         box = _of_log(box, measured.run, notes)
     times = measured.times_us if measured else {}
@@ -164,7 +165,7 @@ def _measured(path: str, collective: str | None, box: Cluster, notes: list[str])
     named = list(dict.fromkeys(run.collective for run in runs))
     if collective is None and len(named) > 1:
         raise AntiphonError(f"{path}: has runs of {', '.join(named)}; say which: --collective {named[0]}", "bad-spec")
-    wanted = str(collective or named[0] or "all-reduce")
+    wanted = collective or named[0] or "all-reduce"
     if wanted not in named and "" not in named:
         raise AntiphonError(f"{path}: has runs of {', '.join(named)}, not of {wanted}", "not-applicable")
     runs = [run for run in runs if run.collective in (wanted, "")]
