@@ -25,7 +25,9 @@ def table() -> str:
         names.append(f"{gpus} {gpu.upper()}, {source}")
         for size, us in points:
             should_us = expected(cluster, "all-reduce", size, "nccl", points[0][1]).time_us
-            cells.setdefault(size, {})[names[-1]] = f"{us:,.{0 if us >= 1000 else 1}f} ({100 * (should_us / us - 1):+.0f} %)"
+            cells.setdefault(size, {})[names[-1]] = (
+                f"{us:,.{0 if us >= 1000 else 1}f} ({100 * (should_us / us - 1):+.0f} %)"
+            )
     head = "| size |" + "".join(f" {name} |" for name in names) + "\n|---|" + "---|" * len(names) + "\n"
     lines = [
         f"| {format_bytes(size)} |" + "".join(f" {row.get(name, '')} |" for name in names)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import expect_table
 import pytest
 from library_table import measured
 
 import antiphon
-import expect_table
 from antiphon.errors import AntiphonError
 from antiphon.expectation.bounds import cuts_us
 from antiphon.expectation.causes import FAULTS, RING, faults_of
