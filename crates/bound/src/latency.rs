@@ -15,7 +15,7 @@ use std::collections::HashMap;
 const BITS: u32 = 16;
 
 /// Time until the smallest packet has crossed the quickest path between the farthest ranks, and was handed over, at a
-/// fidelity or at any; zero if all are on one node.
+/// fidelity or at any, after the launch; zero if all are on one node.
 ///
 /// Every link of the path costs its latency and, where packets are stored at every node, all flits of the packet. Elsewhere it
 /// costs one flit, and the others follow once, at the fastest link's pace. Ranks that pass data on only take longer, by a
@@ -59,5 +59,5 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task, fidelity: O
         return 0;
     }
     let fastest = fabric.links.iter().map(flit).min().unwrap_or(0);
-    head.saturating_add(picos(fastest, following)).saturating_add(hand_off_ps)
+    head.saturating_add(picos(fastest, following)).saturating_add(hand_off_ps).saturating_add(system.launch_ps())
 }

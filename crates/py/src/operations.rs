@@ -386,6 +386,7 @@ fn result_record<'py>(
     record!(py, "SimulationResult", {
         ..result: time_ns, first_chunk_ns, last_chunk_ns, packet_hops, flit_hops, events;
         fidelity: result.fidelity.name(),
+        protocol: result.protocol.as_deref(),
         proof: proof_record(py, proof, certified)?,
         link_utilization_mean: result.link_utilization_mean(),
         links: links,

@@ -128,13 +128,13 @@ impl<'a> CostModel<'a> {
     /// The same without the endpoint. Where packets do not pass the router of the rank that they are for, its stages are
     /// saved; flits spend them in the network.
     pub fn received_ps(&self) -> Picos {
-        let System { router, hand_off_ps, .. } = self.system;
+        let System { router, .. } = self.system;
         match self.fidelity {
-            Fidelity::Flit => router.hand_off_ps,
+            Fidelity::Flit => self.system.router_hand_off_ps(),
             Fidelity::AlphaBeta | Fidelity::Packet if router.ejection == Ejection::Circuit => {
-                hand_off_ps.saturating_sub(router.stages_ps())
+                self.system.hand_off_ps().saturating_sub(router.stages_ps())
             }
-            Fidelity::AlphaBeta | Fidelity::Packet => *hand_off_ps,
+            Fidelity::AlphaBeta | Fidelity::Packet => self.system.hand_off_ps(),
         }
     }
 

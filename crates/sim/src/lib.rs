@@ -82,7 +82,20 @@ impl Default for RunOptions {
     }
 }
 
-/// Times several schedules that share a fabric, for which they were proven.
+/// The soonest of the runs with each of a system's protocols.
+fn fastest(system: &System, mut run: impl FnMut(&System) -> Result<SimulationResult>) -> Result<SimulationResult> {
+    let mut fastest: Option<SimulationResult> = None;
+    for system in system.variants() {
+        let result = run(&system)?;
+        if fastest.as_ref().is_none_or(|best| result.time_ps < best.time_ps) {
+            fastest = Some(SimulationResult { protocol: system.protocol().map(Into::into), ..result });
+        }
+    }
+    Ok(fastest.expect("a system is a variant of itself at least"))
+}
+
+/// Times several schedules that share a fabric, for which they were proven, all in the same of the system's protocols: that in
+/// which the last is over soonest.
 ///
 /// # Errors
 /// As [`Proven::check_fabric`] and [`Schedule::check`](antiphon_model::schedule::Schedule::check); [`Code::BadSpec`] if flights wait for each other, or an engine is to be divided;
@@ -97,11 +110,13 @@ pub fn simulate_flights(
     options: RunOptions,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    let mut plan = proven_plan(fabric, flights, system)?;
-    if options.energy {
-        plan.power = Some(PowerRates::new(&plan));
-    }
-    run(&plan, order, fidelity, Shortcuts { cores: options.cores, ..Shortcuts::default() }, progress)
+    fastest(system, |system| {
+        let mut plan = proven_plan(fabric, flights, system)?;
+        if options.energy {
+            plan.power = Some(PowerRates::new(&plan));
+        }
+        run(&plan, order, fidelity, Shortcuts { cores: options.cores, ..Shortcuts::default() }, progress)
+    })
 }
 
 /// As [`simulate_flights`], with the trace of the run in its result; the times are the same. Periods are not skipped.
@@ -117,13 +132,15 @@ pub fn trace_flights(
     options: RunOptions,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    let mut plan = proven_plan(fabric, flights, system)?;
-    if options.energy {
-        plan.power = Some(PowerRates::new(&plan));
-    }
-    trace::expect_few(&plan, fidelity)?;
-    plan.trace = true;
-    let result = run(&plan, order, fidelity, Shortcuts::default(), progress)?;
+    let result = fastest(system, |system| {
+        let mut plan = proven_plan(fabric, flights, system)?;
+        if options.energy {
+            plan.power = Some(PowerRates::new(&plan));
+        }
+        trace::expect_few(&plan, fidelity)?;
+        plan.trace = true;
+        run(&plan, order, fidelity, Shortcuts::default(), progress)
+    })?;
     match &result.trace {
         Some(_) => Ok(result),
         None => Err(trace::too_many("more")),

@@ -59,6 +59,8 @@ pub struct Timeline {
 pub struct SimulationResult {
     /// Fidelity it was obtained at.
     pub fidelity: Fidelity,
+    /// The system's protocol that it is with, where it has some.
+    pub protocol: Option<String>,
     /// From start to the last rank's finish.
     pub time_ps: Picos,
     /// Per link.
@@ -140,6 +142,7 @@ pub fn collect(
     let chunks = deliveries.chunk_rows(plan);
     SimulationResult {
         fidelity,
+        protocol: None,
         time_ps: picos(&time),
         first_chunk_ps: chunks.iter().map(|row| row.complete_ps).min().unwrap_or(0),
         last_chunk_ps: chunks.iter().map(|row| row.complete_ps).max().unwrap_or(0),

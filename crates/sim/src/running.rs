@@ -5,12 +5,10 @@ use crate::machine::{Machine, Shortcuts};
 use crate::network::{Client, Network, with_machine};
 use crate::plan::RunPlan;
 use crate::{Fidelity, Progress, check_fabric};
-#[cfg(doc)]
-use antiphon_base::error::Code;
-use antiphon_base::error::Result;
+use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::fabric::Fabric;
-use antiphon_model::system::System;
+use antiphon_model::system::{Protocols, System};
 
 /// Flights on a fabric, of which those that are held wait to be launched.
 pub trait Running {
@@ -54,7 +52,7 @@ pub trait Running {
 /// Gives flights on a fabric to `client`, beside which at most `computing` picoseconds are computed.
 ///
 /// # Errors
-/// As [`crate::simulate_flights`], and those of `client`.
+/// As [`crate::simulate_flights`], and those of `client`; [`Code::NotApplicable`] for a system with several protocols.
 pub fn run_beside<T>(
     fabric: &Fabric,
     flights: &[Flight],
@@ -72,6 +70,14 @@ pub fn run_beside<T>(
         }
     }
     check_fabric(fabric, flights)?;
+    if let [.., _, last] = &system.protocols.0[..] {
+        let what = format!(
+            "exchanges of several sizes share the fabric, and each would take another of the system's protocols; \
+             give it one, such as protocols={}",
+            Protocols(vec![last.clone()]).spec()
+        );
+        return Err(Error::new(Code::NotApplicable, what));
+    }
     let plan = RunPlan::beside(fabric, flights, system, computing)?;
     with_machine(&plan, order, fidelity, Shortcuts::default(), Beside(client))
 }

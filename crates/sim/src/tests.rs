@@ -5,6 +5,7 @@ mod endpoints;
 mod fast_links;
 mod flights;
 mod on_cores;
+mod protocols;
 mod routers;
 mod runs;
 mod traces;

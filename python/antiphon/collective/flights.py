@@ -81,7 +81,7 @@ class FlightsRun(Result):
     """
 
     fabric: str = says("specification of the fabric.")
-    system: System = says("the platform.", f"{PLATFORM} fidelity=result.fidelity")
+    system: System = says("the platform.", f"{PLATFORM} fidelity=result.fidelity protocol?=result.protocol")
     order: str = says("who goes first on a link.")
     result: SimulationResult = says(
         "times and traffic of all together; its table ``flights`` has a row for each.",

@@ -8,6 +8,7 @@ mod interface;
 mod packet;
 mod preset;
 mod processor;
+mod protocol;
 mod router;
 
 pub use arbitration::Arbitration;
@@ -20,6 +21,7 @@ pub use interface::{Assignment, NetworkInterface};
 pub use packet::PacketFormat;
 pub use preset::{PRESETS, SystemPreset};
 pub use processor::{Dataflow, Processor, Roofline, SystolicArray};
+pub use protocol::{Protocol, Protocols};
 pub use router::{Allocator, Ejection, RouterModel, Switching};
 
 use crate::fabric::{Link, Routing};
@@ -61,6 +63,12 @@ parameters! {
         /// From the arrival of a message's last packet to the start of what waited for it.
         #[parameter("hand_off_ns", Domain::ns(0.0), "TTO artifact; the latency of a step in C-Cube's cost model")]
         pub hand_off_ps: Picos = 10_000,
+        /// From the start of a collective to the first message of each rank.
+        #[parameter("launch_ns", Domain::ns(0.0), "NCCL 2.30, src/graph/tuning.cc: base latencies; the rest is the machine's")]
+        pub launch_ps: Picos = 0,
+        /// Ways to move messages: launch and latency of a message, and the share of a link's rate that it reaches; a run takes the fastest.
+        #[parameter("protocols", Protocols::SPEC, "NCCL 2.30, src/graph/tuning.cc: LL, LL128, Simple")]
+        pub protocols: Protocols = Protocols::default(),
         /// Rate at which a rank adds received data to its own, one message at a time; inf: that is free.
         #[parameter("reduce_rate_gb_per_s", Domain::Or(f64::INFINITY, &Domain::GB_PER_S), "TTO artifact: sums of its PEs")]
         pub reduce_rate: Option<Rate> = None,
@@ -177,12 +185,14 @@ impl System {
     /// Effective rate of a link.
     pub fn rate_of(&self, link: &Link) -> Rate {
         let rate = link.rate.unwrap_or(self.link_rate).0;
-        Rate(((rate as u128 * link.speed_permille as u128 / 1000) as u64).max(1))
+        let share = u128::from(link.speed_permille) * u128::from(self.protocols.rate_ppm());
+        Rate(((u128::from(rate) * share / 1_000_000_000) as u64).max(1))
     }
 
-    /// Propagation latency of a link.
+    /// Propagation latency of a link, less what is part of a protocol's step.
     pub fn latency_of(&self, link: &Link) -> Picos {
-        link.latency.unwrap_or(self.link_latency_ps)
+        let latency = link.latency.unwrap_or(self.link_latency_ps);
+        if self.protocols.0.is_empty() { latency } else { latency.saturating_sub(self.link_latency_ps) }
     }
 
     /// Time one flit occupies a link, rounded up to a picosecond.

@@ -10,8 +10,27 @@ pub struct SystemPreset {
     pub settings: &'static [&'static str],
 }
 
+/// A GPU of a library, whose links have no headers beside the rates that it counts on.
+macro_rules! gpu {
+    ($name:literal, $description:literal, $($setting:literal),*) => {
+        SystemPreset {
+            name: $name,
+            description: $description,
+            settings: &[
+                "link_latency_ns=700",
+                "header_flits=0",
+                // As of dgx1.
+                "energy_link_pj_per_bit=10",
+                "energy_buffer_pj_per_bit=unknown",
+                "energy_crossbar_pj_per_bit=unknown",
+                $($setting),*
+            ],
+        }
+    };
+}
+
 /// All presets; the first has the defaults.
-pub const PRESETS: [SystemPreset; 6] = [
+pub const PRESETS: [SystemPreset; 10] = [
     SystemPreset {
         name: "generic",
         description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free; 100 TFLOP/s and 1 TB/s a rank",
@@ -104,4 +123,37 @@ pub const PRESETS: [SystemPreset; 6] = [
             "hand_off_ns=0",
         ],
     },
+    // NCCL 2.30.7, src/graph/tuning.cc: base latencies of rings, 6.6, 14 and 8.4 us; a step on NVLink, 0.6, 1.9 and 3.4; bus bandwidth
+    // of LL half of a ring's, at most 87.7 GB/s (A100), 141 (H100) or 282 (Blackwell), of LL128 0.92. Rates are those that it counts on
+    // (src/graph/topo.h): 12 NVLinks of 20 GB/s, 18 of 20.6, 18 of 40.1. A hop of 0.7 us (TE-CCL, SIGCOMM 2024) is part of a step.
+    gpu!(
+        "a100-nccl",
+        "NCCL's protocols on A100: 240 GB/s a GPU, latencies and shares of NCCL 2.30 (tuning.cc) for rings on NVLink; 312 TFLOP/s, 2039 GB/s; 10 pJ a bit on links (MCM-GPU, ISCA 2017)",
+        "link_rate_gb_per_s=240",
+        "protocols=ll:6600:600:0.365417+ll128:14000:1900:0.92+simple:8400:3400:1",
+        "processor=roofline:tflops=312,gb-per-s=2039"
+    ),
+    gpu!(
+        "h100-nccl",
+        "NCCL's protocols on H100 and H200: 370.8 GB/s a GPU, latencies and shares of NCCL 2.30 (tuning.cc) for rings on NVLink; 989 TFLOP/s, 3350 GB/s; 10 pJ a bit on links (MCM-GPU, ISCA 2017)",
+        "link_rate_gb_per_s=370.8",
+        "protocols=ll:6600:600:0.380259+ll128:14000:1900:0.92+simple:8400:3400:1",
+        "processor=roofline:tflops=989,gb-per-s=3350"
+    ),
+    gpu!(
+        "b200-nccl",
+        "NCCL's protocols on B200 and GB200: 721.8 GB/s a GPU, latencies and shares of NCCL 2.30 (tuning.cc) for rings on NVLink; 2250 TFLOP/s, 8000 GB/s; 10 pJ a bit on links (MCM-GPU, ISCA 2017)",
+        "link_rate_gb_per_s=721.8",
+        "protocols=ll:6600:600:0.39069+ll128:14000:1900:0.92+simple:8400:3400:1",
+        "processor=roofline:tflops=2250,gb-per-s=8000"
+    ),
+    // RCCL 0cbce2a (2024), src/graph/tuning.cc, the table of MI300X: base latencies 12 and 17 us, a step 0.8 and 2.1, LL 0.08 of a ring's
+    // rate; src/graph/topo.h: 48 GB/s a link. LL128 is only for MI200.
+    gpu!(
+        "mi300x-rccl",
+        "RCCL's protocols on MI300X: 48 GB/s a link, latencies and shares of RCCL of 2024 (tuning.cc) for rings on xGMI; 1307 TFLOP/s, 5300 GB/s; 10 pJ a bit on links (MCM-GPU, ISCA 2017)",
+        "link_rate_gb_per_s=48",
+        "protocols=ll:12000:800:0.08+simple:17000:2100:1",
+        "processor=roofline:tflops=1307,gb-per-s=5300"
+    ),
 ];

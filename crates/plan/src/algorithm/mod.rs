@@ -412,8 +412,20 @@ pub fn build_watched(
     watch: Watch,
 ) -> Result<Schedule> {
     let data = data.into();
-    let (algorithm, request) = requested(fabric, system, collective, data, spec, watch)?;
-    algorithm.build(&request)
+    let (algorithm, request) = requested(fabric, system, collective, data.clone(), spec, watch)?;
+    if system.protocols.0.len() < 2 {
+        return algorithm.build(&request);
+    }
+    // Plans for single protocols differ where sizes of chunks or the number of steps are chosen.
+    let mut schedules: Vec<Schedule> = vec![];
+    for system in system.variants() {
+        let (algorithm, request) = requested(fabric, &system, collective, data.clone(), spec, watch)?;
+        let schedule = algorithm.build(&request)?;
+        if !schedules.contains(&schedule) {
+            schedules.push(schedule);
+        }
+    }
+    soonest::soonest(&request, schedules.into_iter().map(Ok))
 }
 
 /// [`build`], without a certificate.

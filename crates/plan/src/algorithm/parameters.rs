@@ -16,7 +16,7 @@ use antiphon_model::system::Processor;
 use antiphon_sim::{Fidelity, trial};
 
 /// What estimates leave out: parameter, how the value begins, planner if it is not all, and why.
-const LEFT_OUT: [(&str, &str, &str, &str); 4] = [
+const LEFT_OUT: [(&str, &str, &str, &str); 5] = [
     (
         "endpoint",
         "ace",
@@ -35,6 +35,7 @@ const LEFT_OUT: [(&str, &str, &str, &str); 4] = [
         "steps",
         "short packets leave a switch sooner; steps do not know how many of the others then hide them",
     ),
+    ("launch_ns", "", "", "every plan begins with it"),
     ("link_arbitration", "", "steps", "who of two that meet goes first; in a plan by slots few do"),
 ];
 
@@ -91,6 +92,7 @@ fn values(field: &Field<System>, system: &System) -> Vec<Value> {
             values.extend(specs.map(|spec| Value::Text(spec.into())));
         }
         ("processor", ..) => values.extend(Processor::models().map(|(model, _)| Value::Text(model.spec()))),
+        ("protocols", ..) => values.extend(["a:0:0:1", "a:0:3000:0.125"].map(|spec| Value::Text(spec.into()))),
         ("routing", ..) => values.extend(["spread", "first", "hash:1"].map(|spec| Value::Text(spec.into()))),
         (_, Some((Value::Whole(least), Value::Whole(most))), Value::Whole(now)) => {
             values.extend([now / 8, now * 8].map(|value| Value::Whole(value.clamp(least, most))));

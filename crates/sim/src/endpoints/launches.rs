@@ -97,10 +97,10 @@ impl Endpoints<'_> {
         self.launches.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, ..))| at)
     }
 
-    /// Launches the next flight, or lets one go on for which the fabric has changed.
+    /// Launches the next flight, or lets one go on that is through with launching or for which the fabric has changed.
     pub fn launch_next(&mut self, carrier: &mut impl Carrier) {
         let Some(Reverse((now, _, flight))) = self.launches.agenda.pop() else { return };
-        match self.flights[flight as usize].changed_at {
+        match self.flights[flight as usize].span {
             None => self.launch(flight, now, carrier),
             Some(_) => self.open_gate(flight, now, carrier),
         }
@@ -122,10 +122,10 @@ impl Endpoints<'_> {
         carrier.launched(flight, rank);
         let state = &mut self.flights[flight as usize];
         state.span = Some(FlightSpan { start: now, finish: now });
-        if state.left == 0 {
-            self.finished(flight, now);
-        } else {
-            self.open_gate(flight, now, carrier);
+        match (state.left, self.plan.launching) {
+            (0, _) => self.finished(flight, now),
+            (_, 0) => self.open_gate(flight, now, carrier),
+            (_, launching) => self.launches.agenda.push(Reverse((now + launching, 0, flight))),
         }
     }
 

@@ -157,6 +157,8 @@ pub struct RunPlan<'a> {
     pub phase_messages: Vec<u64>,
     /// How long the fabric takes to change its configuration.
     pub switching: Ticks,
+    /// From the launch of a flight to the first messages of its ranks.
+    pub launching: Ticks,
     /// Where endpoints have an order of their own.
     pub units: Option<Units>,
     /// What power over time is recorded by, where somebody asks.
@@ -219,6 +221,7 @@ impl<'a> RunPlan<'a> {
             issue: costs.issue_ps(),
             phase_messages: vec![],
             switching: fabric.switching_ps(),
+            launching: system.launch_ps(),
             units: None,
             power: None,
             trace: false,
@@ -243,7 +246,7 @@ impl<'a> RunPlan<'a> {
 
     /// What all messages take one after the other, at most, in picoseconds, before times are ticks.
     fn longest_ps(&self) -> u128 {
-        let starts = self.flights.iter().map(|of| u128::from(of.flight.start_ps));
+        let starts = self.flights.iter().map(|of| u128::from(of.flight.start_ps) + u128::from(self.launching));
         let changes = self.phase_messages.iter().map(|_| u128::from(self.switching));
         let mut longest = starts.chain(changes).fold(0, u128::saturating_add);
         // Most jobs take as long as the one before.
@@ -374,7 +377,8 @@ impl<'a> RunPlan<'a> {
     fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
         self.flit = self.flit_ticks(clock.bits());
-        let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue, &mut self.switching]);
+        let single = [&mut self.hand_off, &mut self.issue, &mut self.switching, &mut self.launching];
+        let times = self.latency.iter_mut().chain(single);
         let of_kinds = self.kinds.iter_mut().flat_map(|MessageKind { reduce, fetch, .. }| {
             [reduce, &mut fetch.read, &mut fetch.read_first, &mut fetch.bus, &mut fetch.bus_first]
         });
