@@ -35,7 +35,10 @@ def test_without_a_log_nothing_is_measured(commands: Any) -> None:
     assert (found["library"], found["causes"], found["floor_from"]) == ("rccl", [], "library")
     assert [row["measured_us"] for row in found["rows"]] == [None, None]
     assert "Measured" not in commands.invoke("expect", "mi300x", "--format", "markdown").stdout
-    assert commands.invoke("expect", "mi300x", "--bytes", "1KiB..4KiB", "--format", "csv").stdout.count("launch floor\n") == 3
+    assert (
+        commands.invoke("expect", "mi300x", "--bytes", "1KiB..4KiB", "--format", "csv").stdout.count("launch floor\n")
+        == 3
+    )
 
 
 def test_a_notebook_shows_what_a_terminal_does() -> None:

@@ -45,7 +45,8 @@ class Run(Result):
         "rounded_rates[rate_gb_per_s,effective_gb_per_s]",
     )
     slowest_link_gb_per_s: float | None = says(
-        "rate at which the slowest link carries flits; None without links.", "slowest_link_gb_per_s fidelity protocol?=result.protocol"
+        "rate at which the slowest link carries flits; None without links.",
+        "slowest_link_gb_per_s fidelity protocol?=result.protocol",
     )
     ranks: int = says("how many the fabric has.")
     excluded_ranks: list[int] = says("ranks that contribute nothing and need no result.")

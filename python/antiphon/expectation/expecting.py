@@ -183,6 +183,8 @@ def _measured(path: str, collective: str | None, box: Cluster, notes: list[str])
     for row in rows:
         time = row.in_place_us if place == "in place" else row.out_of_place_us
         times.setdefault(row.bytes, []).append(time or row.us)
+    if len(times) > MOST_SIZES:
+        raise AntiphonError(f"{path}: has {len(times):,} sizes; {MOST_SIZES:,} at most", "too-large")
     run = runs[0]
     run.collective = wanted
     _check_factor(path, run, wanted)

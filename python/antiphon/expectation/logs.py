@@ -7,8 +7,9 @@ A line is a row if its numbers agree: bytes over time is the bandwidth beside it
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,8 @@ from antiphon.files import parse_json, read_bytes
 
 LARGEST_LOG = 1 << 26
 """Bytes of a log that is read."""
+LONGEST_LINE = 4096
+"""Characters; what is longer is neither a row nor a rank."""
 COLLECTIVES = {
     "all_reduce": "all-reduce",
     "all_gather": "all-gather",
@@ -29,7 +32,6 @@ COLLECTIVES = {
 """Collectives by the names of the programs, which end in ``_perf``."""
 PROGRAM = re.compile(r"\b([a-z_]+?)_perf(?![a-z])")
 RANK = re.compile(r"\bRank +(\d+) +(?:Group +\d+ +)?Pid +\d+ on +(\S+) +device +\d+ +\[[^\]]*\] *(.*)")
-VERSION = re.compile(r"\b[NR]CCL version *:? *([\d.]+)")
 RANK_OF_LAUNCHER = re.compile(r"\[\d+(?:,\d+)*\](?:<std(?:out|err)>:?)?")
 """What launchers write before a line, or in it where two writers share it."""
 UNITS = 1e3
@@ -60,15 +62,18 @@ class LoggedRun:
         ranks: GPUs; 0 if the log does not say.
         hosts: names of hosts.
         device: name of the GPU; empty if the log does not say.
-        version: of the library; empty if the log does not say.
     """
 
     collective: str = ""
     ranks: int = 0
     hosts: set[str] = field(default_factory=set)
     device: str = ""
-    version: str = ""
     rows: list[Timing] = field(default_factory=list)
+
+    def add(self, size: int, times_us: Sequence[float | None], bus_factor: float) -> None:
+        """A row, if it has a time."""
+        if size > 0 and any(times_us):
+            self.rows.append(Timing(size, times_us[0], times_us[1], bus_factor))
 
 
 def read_log(path: str) -> list[LoggedRun]:
@@ -83,9 +88,9 @@ def read_log(path: str) -> list[LoggedRun]:
     text = content.decode("utf-8", "replace")
     try:
         runs = list(_of_json(parse_json(text)) if text.lstrip().startswith("{") else _of_text(text))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        what = f"no JSON of nccl-tests -J: {error}" if isinstance(error, ValueError) else "no JSON of nccl-tests -J"
-        raise AntiphonError(f"{path}: {what}", "bad-file") from None
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        why = f": {error}" if isinstance(error, ValueError) else ""
+        raise AntiphonError(f"{path}: no JSON of nccl-tests -J or antiphon run{why}", "bad-file") from None
     if not any(run.rows for run in runs):
         line = "has no row of nccl-tests or rccl-tests (size, count, type, ..., time, algbw, busbw)"
         raise AntiphonError(f"{path}: {line}; give what all_reduce_perf or another of them printed", "bad-file")
@@ -95,22 +100,20 @@ def read_log(path: str) -> list[LoggedRun]:
 def _of_text(text: str) -> Iterator[LoggedRun]:
     run, program, in_place_first = LoggedRun(), "", False
     for line in text.splitlines():
-        named = PROGRAM.search(line)
+        if len(line) > LONGEST_LINE or " NCCL INFO " in line or " NCCL WARN " in line:
+            continue
+        named = PROGRAM.search(line) if "_perf" in line else None
         if named:
             program = COLLECTIVES.get(named[1], named[1])
         if run.rows and ("nThread" in line or "# minBytes" in line or (named and program != run.collective)):
             yield run
-            run = LoggedRun(version=run.version)
+            run = LoggedRun()
         if named or not run.rows:
             run.collective = program
-        if "NCCL INFO" in line or "NCCL WARN" in line:
-            continue
-        if found := RANK.search(line):
+        if "Rank" in line and (found := RANK.search(line)):
             run.ranks = max(run.ranks, int(found[1]) + 1)
             run.hosts.add(found[2])
             run.device = run.device or found[3].strip()
-        elif found := VERSION.search(line):
-            run.version = found[1]
         elif "out-of-place" in line:
             in_place_first = -1 < line.find("in-place") < line.find("out-of-place")
         elif "#" not in line and (row := _row(line)):
@@ -159,20 +162,29 @@ def _number(word: str) -> float | None:
 
 
 def _of_json(document: Any) -> Iterator[LoggedRun]:
-    """A report of ``nccl-tests -J``, versions 1 and 2."""
+    """A report of ``nccl-tests -J``, or what ``antiphon run --json`` printed."""
+    if str(document.get("schema", "")).startswith("antiphon-run/"):
+        run = LoggedRun(str(document["collective"]), int(document["ranks"]))
+        for each in document["runs"]:
+            times = [_positive(place["time_ns"]) for place in (each, each["in_place"])]
+            run.add(int(each["bytes"]), [time and time / 1e3 for time in times], 0.0)
+        yield run
+        return
     found = PROGRAM.search(json.dumps(document.get("args", [])))
     devices = document.get("config", {}).get("devices", [])
     run = LoggedRun(COLLECTIVES.get(found[1], found[1]) if found else "")
     run.ranks = max((int(each["rank"]) + 1 for each in devices), default=0)
     run.hosts = {str(each["hostname"]) for each in devices}
     run.device = str(devices[0]["device_info"]) if devices else ""
-    number = int(document.get("nccl_version", 0))
-    run.version = f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number >= 10000 else ""
     for each in document["results"]:
-        size = int(each["size"])
         places = [each.get(name) or {} for name in ("out_of_place", "in_place")]
-        times = [float(one.get("time") or one.get("cpu_time") or 0) or None for one in places]
         factors = [float(one["bus_bw"]) / float(one["alg_bw"]) for one in places if float(one.get("alg_bw", 0)) >= 1]
-        if size > 0 and any(times):
-            run.rows.append(Timing(size, times[0], times[1], factors[0] if factors else 0.0))
+        times = [_positive(one.get("time", one.get("cpu_time", 0))) for one in places]
+        run.add(int(each["size"]), times, factors[0] if factors else 0.0)
     yield run
+
+
+def _positive(value: Any) -> float | None:
+    """A time, or None for what is none."""
+    time = float(value)
+    return time if 0 < time < math.inf else None

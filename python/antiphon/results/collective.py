@@ -73,7 +73,9 @@ class Bound(Record):
     binding: str = says("name of the bound that is largest.")
     volume_ns: float = says("least total traffic over total link rate.")
     cut_ns: float = says("the most loaded cut between two groups of ranks.")
-    latency_ns: float = says("a packet on its way between the farthest ranks, and a hand-off; after the system's launch.")
+    latency_ns: float = says(
+        "a packet on its way between the farthest ranks, and a hand-off; after the system's launch."
+    )
     strength_ns: float | None = says(
         "AllReduce, the weakest partition into many groups of ranks; None for other collectives."
     )
@@ -145,7 +147,9 @@ class SimulationResult(Result):
         "row ``i`` is flight ``i``, a collective by itself the only one: ``start_ns``, ``finish_ns``."
     )
     timeline: Table = says("mean utilization of all links in equal windows: ``start_ns``, ``utilization``.")
-    protocol: str | None = says("that of the system's protocols which it is with, the fastest; None without.", default=None)
+    protocol: str | None = says(
+        "that of the system's protocols which it is with, the fastest; None without.", default=None
+    )
     energy: Energy | None = says("what the run took, if it was asked for.", default=None)
 
     headline = "SimulationResult {0.fidelity}: {0.time_ns:.1f} ns, {0.link_utilization_mean:.1%} mean link utilization"
