@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from logged import log_text
 
 import antiphon
 from antiphon.view.documents import document_of
 from antiphon.view.documents.expected import summary
-from tests.logged import log_text
 
 LOG = Path(__file__).parents[2] / "examples/h100x16.log"
 KEYS = "bytes bound_us expected_us algorithm protocol limit measured_us share verdict"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from library_table import measured
+from logged import log_text
 
 import antiphon
 from antiphon.errors import AntiphonError
 from antiphon.expectation.fitting import MOST_LINES, least_us, lines_of
-from tests.logged import log_text
 
 MIB = 1 << 20
 
