@@ -30,6 +30,17 @@ def test_the_example_is_explained(commands: Any, tmp_path: Path) -> None:
     assert "no NVLS: 44.9 ms" in text
 
 
+def test_a_fit_is_a_system_of_every_command(commands: Any, tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    measured = commands.document("expect", "dgx-h100:2", "--log", LOG, "--fit", file)
+    fitted = commands.document("expect", "dgx-h100:2", "--log", LOG, "--system", file)
+    assert (fitted["library"], fitted["floor_from"]) == (str(file), "log")
+    assert sum(abs(row["share"] - 1) for row in fitted["rows"]) / len(fitted["rows"]) < 0.05
+    run = commands.document("simulate", "dgx-h100:2", "ring", "--bytes", "1KiB", "--system", file)
+    assert run["time_ns"] / 1e3 >= measured["floor_us"]
+    assert commands.document("expect", "dgx-h100:1", "--system", "h100-nccl")["rows"][0]["protocol"] == "ll"
+
+
 def test_without_a_log_nothing_is_measured(commands: Any) -> None:
     found = commands.document("expect", "mi300x", "--bytes", "64KiB,1GiB", "--collective", "allreduce")
     assert (found["library"], found["causes"], found["floor_from"]) == ("rccl", [], "library")
@@ -66,6 +77,8 @@ def test_what_is_said_of_a_box(bus_gb_per_s: float, line: str, tmp_path: Path) -
         (["dgx-h100", "--log", "none.log"], "none.log: cannot be read"),
         (["dgx-h100", "--fit", "a.json"], "must end in .toml"),
         (["dgx-h100", "--fit", "a.toml"], "two sizes"),
+        (["dgx-h100", "--system", "tto"], "system tto has no protocols"),
+        (["dgx-h100:2", "--system", "h100-nccl"], "are of rings in one box"),
     ],
 )
 def test_bad_input_is_one_line(

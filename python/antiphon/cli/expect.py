@@ -11,12 +11,13 @@ from antiphon.cli.output import note, tell, writing
 from antiphon.view.documents.expected import expectation_document
 
 
-@command(of=antiphon.expect, common="collective bytes log library fit report output", without="sizes")
+@command(of=antiphon.expect, common="collective bytes log library system fit report output", without="sizes")
 def expect(
     cluster: str,
     *,
     collective: str | None = None,
     bytes: str | None = None,
+    system: antiphon.System,
     fit: str | None = None,
     report: str | None,
     output: str,
@@ -32,10 +33,12 @@ def expect(
     Args:
         collective: What is computed.  [default: what the log is of, else all-reduce]
         bytes: Sizes as nccl-tests counts them: A,B or A..B, doubling.  [default: those of the log, else 1KiB..8GiB]
+        system: One with protocols in place of a library: h100-nccl, or a file of --fit.
         fit: Also write a system, OUT.toml, in which launches and links are as in the log.
     """
     with writing(fit, ".toml") as write_fit, writing(report, ".html") as write:
-        found = antiphon.expect(cluster, collective, bytes, **given)
+        platform = None if system.name == antiphon.System().name else system
+        found = antiphon.expect(cluster, collective, bytes, system=platform, **given)
         write_fit(lambda: found.system_toml())
         write(partial(_page, found))
     tell("expect", found.to_dict(), output, partial(expectation_document, found), "rows")

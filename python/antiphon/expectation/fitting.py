@@ -91,22 +91,25 @@ def system_toml(cluster: Cluster, collective: str, times_us: Mapping[int, float]
 
 
 def of_system(system: System, cluster: Cluster, collective: str, size: int) -> tuple[float, str]:
-    """What a system with protocols says: the least time in us of rings, whose links are used at best, and its protocol.
+    """What a system with protocols says: the least time in us, of rings where messages have steps, whose links are used
+    at best; and the protocol.
 
     Raises:
-        AntiphonError: ``not-applicable`` for a system without protocols.
+        AntiphonError: ``not-applicable`` for a system without protocols, and for steps between boxes.
     """
-    text = str(getattr(system, "protocols", "none"))
-    if text == "none":
+    if system.protocols == "none":
         what = f"system {system.name} has no protocols, so no costs of a GPU's library"
         raise AntiphonError(f"{what}; give one that has, such as h100-nccl, or a file of --fit", "not-applicable")
     steps = {"all-reduce": 2 * (cluster.ranks - 1), "broadcast": 1, "reduce": 1}.get(collective, cluster.ranks - 1)
     moved_us = size * _us_per_byte(cluster, collective)
     found = []
-    for protocol in text.split("+"):
-        name, launch, step, share = protocol.split(":")
-        launch_us = (system.launch_ns + float(launch) + steps * float(step)) / 1e3
-        found.append((launch_us + moved_us / float(share), name))
+    for protocol in system.protocols.split("+"):
+        name, *numbers = protocol.split(":")
+        launch_ns, step_ns, share = map(float, numbers)
+        if step_ns and cluster.boxes > 1:
+            what = f"steps of system {system.name} are of rings in one box"
+            raise AntiphonError(f"{what}, not of {cluster.boxes:,}; give a file of --fit", "not-applicable")
+        found.append(((system.launch_ns + launch_ns + steps * step_ns) / 1e3 + moved_us / share, name))
     return min(found)
 
 
