@@ -78,3 +78,20 @@ def test_little_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contest, "free_memory", lambda: 0)
     monkeypatch.setattr("antiphon.parallel.free_memory", lambda: 0)
     assert antiphon.compare("mesh:4x4", bytes="1MiB", system="tto") == usual
+
+
+def test_a_library_stands_beside_schedules(commands: Any) -> None:
+    asked = ("compare", "dgx-h100:1", "--bytes", "64MiB", "--algorithms", "ring", "--library", "nccl")
+    found = commands.document(*asked)
+    assert (found["library"]["algorithm"], found["library"]["protocol"]) == ("nvls", "Simple")
+    assert found["library"]["time_ns"] == pytest.approx(271_700, rel=0.005)
+    assert found["library"]["expected_ns"] > found["library"]["time_ns"]
+    assert "model" in commands.invoke(*asked).stdout
+    assert "library" not in commands.document(*asked[:-2])
+    for wrong, message in (
+        (("mesh:2x2", "--library", "nccl"), "'mesh:2x2' is no cluster that libraries are modelled on"),
+        (("dgx-h100:1", "--library", "ncl"), "no library 'ncl'; known: nccl, rccl"),
+        (("mi300x:1", "--library", "nccl"), "ask for the library rccl"),
+        (("dgx-h100:1", "--library", "nccl", "--collective", "all-to-all"), "no library's model covers all-to-all"),
+    ):
+        assert message in commands.refused("compare", *wrong)

