@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 from collections.abc import Iterable
 from itertools import chain
@@ -214,12 +215,12 @@ def _of_log(box: Cluster, run: LoggedRun, notes: list[str]) -> Cluster:
         notes.append(f"the log does not say how many GPUs: taken as all {box.ranks:,} of {box.name}")
         return box
     boxes = len(run.hosts)
-    if box.gpus_per_box > 8:  # a rack of several hosts
+    if not boxes or box.gpus_per_box > 8:  # a rack has several hosts
         boxes = -(-run.ranks // box.gpus_per_box)
     if (run.ranks, boxes) == (box.ranks, box.boxes):
         return box
     where = f"{run.ranks} GPUs on {boxes} host{'s' * (boxes > 1)}"
-    if boxes and run.ranks % boxes == 0 and boxes <= box.boxes and run.ranks // boxes <= box.gpus_per_box:
+    if run.ranks % boxes == 0 and boxes <= box.boxes and run.ranks // boxes <= box.gpus_per_box:
         notes.append(f"the log is of {where}: expected of as many of {box.name}")
         return box.group(run.ranks // boxes, boxes)
     notes.append(f"the log is of {where}, {box.name} has {box.ranks:,} on {box.boxes:,}: not the same machine")
@@ -228,9 +229,8 @@ def _of_log(box: Cluster, run: LoggedRun, notes: list[str]) -> Cluster:
 
 def _generation(device: str) -> str:
     """The generation of a GPU by the name that its driver gives; empty if that says nothing."""
-    name = device.lower()
-    known = ("gb200", "b200", "h200", "h800", "h100", "a100", "v100", "mi300x", "mi250")
-    return next((each for each in known if each in name), "")
+    found = re.search(r"\b(gb200|b200|h[128]00|a100|v100|mi300x|mi250)", device.lower())
+    return found[1] if found else ""
 
 
 def _limit(box: Cluster, collective: str, size: int, floor_us: float, expected_us: float) -> str:
