@@ -76,22 +76,40 @@ def test_the_log_of_each_fault_names_it_first_or_second(cluster: str, tmp_path: 
             assert fault in found.causes["fault"].tolist()[:2], (fault, found.causes.rows())
 
 
+def switched(fabric: str, mode: str) -> antiphon.Fabric | None:
+    """The fabric with switches that only forward, or add on reads; None where it cannot have them."""
+    try:
+        return antiphon.Fabric(f"{fabric},switches={mode}")
+    except AntiphonError:
+        return None
+
+
 def test_bounds_in_closed_form_are_the_exact_ones() -> None:
     for kind, gpu, nic in (("dgx-h100", 450, 50), ("dgx-a100", 300, 25), ("mi300x", 64, 50)):
         for boxes in (1, 2, 3):
-            fabric = antiphon.Fabric(f"{kind}:{boxes}@{gpu}" + f"+{nic}" * (boxes > 1))
+            spec = f"{kind}:{boxes}@{gpu}" + f"+{nic}" * (boxes > 1)
+            fabric = switched(spec, "plain") or antiphon.Fabric(spec)
             cluster = replace(Cluster.parse(f"{kind}:{boxes}"), nvls=False)
             for collective in antiphon.collectives():
-                _, exact_ns = antiphon.lower_bound(fabric, collective, 1 << 30, "ideal").by_rates
-                ours_us = max(cuts_us(cluster, collective, 1 << 30).values())
-                assert ours_us == pytest.approx(exact_ns / 1e3, rel=1e-6), (fabric.name, collective)
+                assert ours_over_exact(fabric, cluster, collective) == pytest.approx(1, rel=1e-6), (spec, collective)
+
+
+def test_the_bound_of_a_switch_that_reduces() -> None:
+    fabric = switched("dgx-h100:1@450", "on-read")
+    if fabric is None:
+        pytest.skip("no switch reduces in this core")
+    assert ours_over_exact(fabric, Cluster.parse("dgx-h100:1"), "all-reduce") == pytest.approx(1, rel=1e-6)
+
+
+def ours_over_exact(fabric: antiphon.Fabric, cluster: Cluster, collective: str) -> float:
+    _, exact_ns = antiphon.lower_bound(fabric, collective, 1 << 30, "ideal").by_rates
+    return max(cuts_us(cluster, collective, 1 << 30).values()) * 1e3 / exact_ns
 
 
 def test_faults_of_links_are_what_simulated_rings_lose() -> None:
-    fabric = "dgx-h100:1@450"
     [slow, whole] = [
-        antiphon.simulate(each, antiphon.build(each, "ring", bytes=1 << 30), "ideal", "alpha-beta").time_ns
-        for each in (antiphon.Fabric(f"{fabric},slow=0-8:0.944"), antiphon.Fabric(fabric))
+        antiphon.simulate(fabric, antiphon.build(fabric, "ring", bytes=1 << 30), "ideal", "alpha-beta").time_ns
+        for fabric in (antiphon.Fabric("switch:8@450,slow=0-8:0.944"), antiphon.Fabric("switch:8@450"))
     ]
     box = replace(Cluster.parse("dgx-h100:1"), nvls=False)
     worse = FAULTS["a GPU link down"](box)

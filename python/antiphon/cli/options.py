@@ -65,7 +65,7 @@ COMPLETIONS = {
     "algorithms name": completing(known_names),
     "systems name": completing(antiphon.systems, files=True),
     "endpoints name": completing(antiphon.endpoints, files=True),
-    **dict.fromkeys(("file", "out", "report", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE),
+    **dict.fromkeys(("file", "out", "report", "trace", "schedule", "chakra", "calibration", "comm_groups", "fit"), FILE),
 }
 """What shells complete arguments and options from, by their names, or by command and name."""
 METAVARS = {
@@ -79,6 +79,8 @@ METAVARS = {
     "rate": "X[,Y,...]",
     "traffic": "|".join(antiphon.traffic_patterns()),
     "file": "FILE",
+    "fit": "OUT.toml",
+    "log": "FILE",
     "fabrics": "FABRIC...",
 }
 """How values are written, by the names of what takes them."""

@@ -72,7 +72,7 @@ def expect(
         sizes: as nccl-tests counts them, such as "1KiB..8GiB" (doubling) or a list; None: those of the log, else 1KiB
             to 8GiB.
         log: what nccl-tests or rccl-tests printed, or the JSON that they wrote.
-        library: nccl, rccl, or none for plain links; None: what runs on these GPUs.
+        library: ``nccl``, ``rccl``, or ``none`` for plain links; None: what runs on these GPUs.
         system: one with protocols, such as h100-nccl or a file of --fit, in place of a library.
 
     Raises:
