@@ -19,6 +19,7 @@ from antiphon.expectation.bounds import cuts_us
 from antiphon.expectation.causes import FAULTS, RING, faults_of
 from antiphon.library.cluster import Cluster
 from antiphon.library.measured import expected
+from antiphon.results import rows_of
 
 SIZES = [1 << k for k in range(10, 34)]
 
@@ -116,6 +117,16 @@ def test_faults_of_links_are_what_simulated_rings_lose() -> None:
     assert worse is not None
     ratio = max(cuts_us(worse, "all-reduce", 1 << 30).values()) / max(cuts_us(box, "all-reduce", 1 << 30).values())
     assert ratio == pytest.approx(slow / whole, rel=5e-3)
+
+
+def test_a_lost_nic_is_what_the_exact_bound_loses() -> None:
+    spec = "dgx-a100:3@300+25"
+    fabric = switched(spec, "plain") or antiphon.Fabric(spec)
+    nic = next(link for link in rows_of(fabric.links) if link["from"] == 0 and link["rate_gb_per_s"] == 25)
+    worse = FAULTS["one NIC or rail lost"](Cluster.parse("dgx-a100:3"))
+    assert worse is not None
+    lost = antiphon.Fabric(f"{fabric.name},drop=0-{nic['to']}")
+    assert ours_over_exact(lost, worse, "all-gather") == pytest.approx(1, rel=1e-6)
 
 
 def test_large_clusters_take_no_longer() -> None:

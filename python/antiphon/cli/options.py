@@ -63,9 +63,10 @@ COMPLETIONS = {
     "scheduler": completing(antiphon.rails_schedulers),
     "compute": completing(antiphon.compute_models),
     "algorithms name": completing(known_names),
+    "fit": FILE,
     "systems name": completing(antiphon.systems, files=True),
     "endpoints name": completing(antiphon.endpoints, files=True),
-    **dict.fromkeys(("file", "out", "report", "trace", "schedule", "chakra", "calibration", "comm_groups", "fit"), FILE),
+    **dict.fromkeys(("file", "out", "report", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE),
 }
 """What shells complete arguments and options from, by their names, or by command and name."""
 METAVARS = {
