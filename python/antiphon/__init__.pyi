@@ -50,6 +50,8 @@ from .execution.inprocess import execute
 from .execution.measuring import measure
 from .execution.result import ChainMeasurement, Emulated, Measurement
 from .execution.testbed.emulation import emulate
+from .expectation.expecting import expect
+from .expectation.result import Expectation
 from .models.given import workload
 from .network.area import area
 from .network.engine import advise_ace
@@ -98,6 +100,7 @@ __all__ = [
     "Energy",
     "EngineAdvice",
     "Entry",
+    "Expectation",
     "Fabric",
     "FileError",
     "FileProof",
@@ -153,6 +156,7 @@ __all__ = [
     "emulate",
     "endpoints",
     "execute",
+    "expect",
     "export",
     "fabrics",
     "fidelities",

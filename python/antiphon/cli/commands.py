@@ -49,6 +49,10 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "replay": Command("replay", "Time traces of all ranks, Chakra's or PyTorch's, on a fabric (docs/formats.md)."),
         "rails": Command("rails", "Schedule a collective's chunks over the dimensions of a network (docs/rails.md)."),
         "noc": Command("noc", "Time the flit-level network alone, under synthetic traffic (docs/noc.md)."),
+        "expect": Command(
+            "expect",
+            "Say whether a measured number is good, size by size, and what may be wrong (docs/expect.md).",
+        ),
         "area": Command("area", "Print the area of routers and collectives engines (docs/energy.md)."),
         "advise": Command("advise", "Say what a network is good for before anything is scheduled."),
         "calibrate": Command(

@@ -63,6 +63,7 @@ COMPLETIONS = {
     "scheduler": completing(antiphon.rails_schedulers),
     "compute": completing(antiphon.compute_models),
     "algorithms name": completing(known_names),
+    "fit": FILE,
     "systems name": completing(antiphon.systems, files=True),
     "endpoints name": completing(antiphon.endpoints, files=True),
     **dict.fromkeys(("file", "out", "report", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE),
@@ -79,6 +80,8 @@ METAVARS = {
     "rate": "X[,Y,...]",
     "traffic": "|".join(antiphon.traffic_patterns()),
     "file": "FILE",
+    "fit": "OUT.toml",
+    "log": "FILE",
     "fabrics": "FABRIC...",
 }
 """How values are written, by the names of what takes them."""

@@ -10,13 +10,14 @@ from antiphon.view.document import Document
 
 def document_of(result: object) -> Document | None:
     """What people see of a result by itself; None if that is no more than its table."""
-    from antiphon.view.documents import collective, jobs, measured, network
+    from antiphon.view.documents import collective, expected, jobs, measured, network
 
     makers: dict[str, Callable[[Any], Document]] = {
         "Calibration": measured.calibration_document,
         "Comparison": collective.comparison_document,
         "Emulated": measured.emulated_document,
         "EngineAdvice": network.engine_advice_document,
+        "Expectation": expected.expectation_document,
         "FlightsRun": jobs.flights_document,
         "Measurement": measured.measurement_document,
         "NocResult": lambda run: network.noc_document([run]),
