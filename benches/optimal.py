@@ -8,13 +8,13 @@ from time import process_time
 import antiphon
 
 BYTES = "1GiB"
-IRREGULAR = ("mesh:8x8,drop=3-4,dead=40", "torus:8x8,drop=3-4", "dgx-h100:8,drop=0-64")
-PODS = ("dgx-h100:16", "dgx-a100:16")
+IRREGULAR = ("mesh:8x8,drop=3-4,dead=40", "torus:8x8,drop=3-4", "dgx-h100:8:raw,drop=0-64")
+PODS = ("dgx-h100:16:raw", "dgx-a100:16:raw")
 TREES = ("all-gather", "all-reduce")
 LIMITS_S = {
     **{(fabric, collective): 1.0 for fabric in (*IRREGULAR, *PODS) for collective in TREES},
-    **{("dgx-h100:128", collective): 20.0 for collective in TREES},
-    ("mi250:64", "all-gather"): 27.0,
+    **{("dgx-h100:128:raw", collective): 20.0 for collective in TREES},
+    ("mi250:64:raw", "all-gather"): 27.0,
     ("torus:8x8x8", "all-to-all"): 5.0,
 }
 """At most, by collective and fabric: the plan, its schedule and the proof."""

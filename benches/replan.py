@@ -13,9 +13,9 @@ KINDS = ("all-gather", "reduce-scatter", "all-reduce", "broadcast", "all-to-all"
 CASES = {
     "mesh:8x8": ("3-4", KINDS),
     "torus:8x8": ("3-4", KINDS),
-    "dgx-h100:8": ("gpu0.0-rail0", KINDS),
-    "dgx-h100:16": ("gpu0.0-rail0", KINDS),
-    "dgx-h100:64": ("gpu0.0-rail0", KINDS),
+    "dgx-h100:8:raw": ("gpu0.0-rail0", KINDS),
+    "dgx-h100:16:raw": ("gpu0.0-rail0", KINDS),
+    "dgx-h100:64:raw": ("gpu0.0-rail0", KINDS),
 }
 REPEATED = 5
 

@@ -13,9 +13,9 @@ import antiphon
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "optimal.md"
 FABRICS = (
-    "mi250:1",
-    "dgx-a100:2",
-    "dgx-h100:4",
+    "mi250:1:raw",
+    "dgx-a100:2:raw",
+    "dgx-h100:4:raw",
     "dgx1v",
     "fc:8",
     "fbfly:4x4",

@@ -288,7 +288,7 @@ def test_fabrics() -> None:
     fabric = Fabric("dgx-h100:2")
     assert fabric.dimensions["shape"].tolist() == ["switch", "switch"]
     assert fabric.dimensions["size"].tolist() == [8, 2]
-    assert fabric.dimensions["rate_gb_per_s"].tolist() == [450, 50]
+    assert fabric.dimensions["rate_gb_per_s"].tolist() == [370.8, 48]
     assert fabric.nodes["name"].tolist()[7:9] == ["gpu0.7", "gpu1.0"]
     assert [group.members for group in fabric.groups("dimension=0")] == [list(range(8)), list(range(8, 16))]
     assert np.isnan(Fabric("torus:4x2@200/90ns+25").dimensions["latency_ns"]).tolist() == [False, True]

@@ -83,18 +83,21 @@ def specs_of(given: str | Iterable[str]) -> list[str]:
 
 def split_specs(texts: Sequence[str]) -> list[str]:
     """Splits lists of specifications at commas: an element with ``=`` and no ``:`` before it is an
-    option of the specification before.
+    option of the specification before, a number one of its sizes.
 
     >>> split_specs(["ring,tto:chunk=96KiB,barrier=no", "direct"])
     ['ring', 'tto:chunk=96KiB,barrier=no', 'direct']
     >>> split_specs(["mesh:8x8,slow=2-3:0.5,dead=5,ring:4,mesh:2x4[0,1,4,5]"])
     ['mesh:8x8,slow=2-3:0.5,dead=5', 'ring:4', 'mesh:2x4[0,1,4,5]']
+    >>> split_specs(["dragonfly:2,4,2@50+50+25,dead=3,ring:4"])
+    ['dragonfly:2,4,2@50+50+25,dead=3', 'ring:4']
     """
     specs: list[str] = []
     for text in texts:
         # Not at those within brackets, which are ranks of a group.
         for index, part in enumerate(re.split(r",(?![^\[\]]*\])", text)):
-            if index > 0 and "=" in part.partition(":")[0]:
+            head = re.split("[:@]", part)[0]
+            if index > 0 and ("=" in head or head.isdigit()):
                 specs[-1] += f",{part}"
             else:
                 specs.append(part)

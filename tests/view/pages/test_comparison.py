@@ -82,7 +82,8 @@ def test_buttons_show_other_algorithms(browser: Browser, tmp_path: Path) -> None
     "spec",
     [
         *("ring:2", "mesh:2x3x4", "torus:4x4", "fc:5", "switch:4", "dgx1v", "bigraph:2x2", "hypercube:4", "fbfly:3x3"),
-        *("dgx-a100:2", "dgx-h100:2", "mi250:1", "mi300x:1", "tpu-v4:2x2x4"),
+        *("dgx-a100:2", "dgx-h100:2", "mi250:1", "mi300x:1", "tpu-v4:2x2x4", "fat-tree:2x3:ratio=3", "dragonfly:1,2,1"),
+        *("dgx-a100:2:nics=2", "h800:2:rails=leaf-spine", "slimfly:3:hosts=1", "hammingmesh:1x2x2x2"),
     ],
 )
 def test_every_fabric_is_drawn(spec: str) -> None:

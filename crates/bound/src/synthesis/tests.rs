@@ -338,11 +338,11 @@ fn few_trees_are_as_few_as_wanted() {
     for (spec, kind, enough, near) in [
         ("dgx1v", Kind::AllGather, 6, 1.03),
         ("dgx1v", Kind::AllReduce, 6, 1.16),
-        ("mi250:1", Kind::AllGather, 6, 1.03),
+        ("mi250:1:raw", Kind::AllGather, 6, 1.03),
         ("mesh:4x4,drop=5-6", Kind::AllReduce, 4, 1.16),
         ("mesh:4x4,drop=5-6", Kind::ReduceScatter, 4, 1.03),
         ("torus:4x4", Kind::Broadcast, 4, 1.34),
-        ("dgx-h100:2", Kind::AllGather, 2, 1.03),
+        ("dgx-h100:2:raw", Kind::AllGather, 2, 1.03),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
         let graph = Graph::new(&fabric, &ideal());

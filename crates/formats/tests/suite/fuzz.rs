@@ -144,12 +144,14 @@ fn whole(fabric: &Fabric) -> TestCaseResult {
 #[test]
 fn fabric_specifications() {
     let size = "[0-9]{0,2}(x[0-9]{0,2}){0,3}";
-    let kind =
-        "(mesh|torus|ring|fc|fbfly|hypercube|switch|bigraph|dgx1v|dgx-a100|dgx-h100|mi250|mi300x|tpu-v4|file|x)?";
+    let kinds: Vec<&str> = antiphon_model::fabric::PRESETS.iter().map(|preset| preset.kind).collect();
+    let kind = format!("({}|x)?", kinds.join("|"));
+    let option = "([:,](raw|twisted|rails=leaf-spine|(nics|ratio|hosts|groups)=[0-9]|[0-9])){0,3}";
     let node = "(0|1|2|3|4|5|8|99|-1|x|)";
     let change = format!("(,(drop|slow|exclude|dead|drip)=?{node}[>-]{{0,2}}{node}(:[0-9.e-]{{0,4}})?)");
-    let spec =
-        format!("{kind}:?({size}|4x4|3x3|5)(@[0-9.e]{{0,6}}(/[0-9.]{{0,4}}(ns|us|ps|ms|s|)){{0,2}})?{change}{{0,4}}");
+    let spec = format!(
+        "{kind}:?({size}|4x4|3x3|5){option}(@[0-9.e]{{0,6}}(/[0-9.]{{0,4}}(ns|us|ps|ms|s|)){{0,2}})?{change}{{0,4}}"
+    );
     let likely = format!("(mesh|torus|ring|fbfly|switch):(2x3|3x3|5){change}{{1,5}}");
     let specs = prop_oneof![
         proptest::string::string_regex(&spec).unwrap(),

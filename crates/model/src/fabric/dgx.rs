@@ -1,55 +1,72 @@
-//! DGX boxes of eight GPUs joined by NVSwitch, and the InfiniBand between them.
+//! NVIDIA's boxes of GPUs joined by NVSwitch, and the network between them.
 
-use super::machine::{LinkKind, check_boxes, given, gpus, rails};
+use super::machine::{BOXES, LinkKind, NICS, RAW, check_boxes, given, gpus, network, nics};
 use super::product::{DimensionShape, Product};
-use super::spec::{FabricPreset, Parameters};
+use super::spec::{FabricPreset, PresetRequest};
 use super::{Fabric, Node, NodeId, Shape};
 use antiphon_base::error::Result;
 
 pub(super) const DGX_A100: FabricPreset = FabricPreset::new(
     "dgx-a100",
     "dgx-a100:2",
-    "boxes of eight A100 on NVSwitch, a NIC a GPU, two InfiniBand switches; raw rates",
-    |request| {
-        let [boxes] = request.sizes()?;
-        Some(a100(request.name, boxes, request.parameters))
-    },
-);
+    "boxes of eight A100 on NVSwitch, a NIC a GPU, two InfiniBand switches; usable rates, or :raw",
+    |request| Some(a100(request, request.sizes()?)),
+)
+.with(&[RAW, NICS]);
 
 pub(super) const DGX_H100: FabricPreset = FabricPreset::new(
     "dgx-h100",
     "dgx-h100:2",
-    "boxes of eight H100 or H200 on NVSwitch, a NIC a GPU, eight rails; raw rates",
-    |request| {
-        let [boxes] = request.sizes()?;
-        Some(h100(request.name, boxes, request.parameters))
-    },
-);
+    "boxes of eight H100 on NVSwitch, a NIC a GPU, eight rails; usable rates, or :raw",
+    |request| Some(boxes("dgx-h100", request, request.sizes()?, 8)),
+)
+.with(BOXES);
 
-/// GPUs in a box.
+pub(super) const DGX_H200: FabricPreset =
+    FabricPreset::new("dgx-h200", "dgx-h200:2", "boxes of eight H200 with the links of H100", |request| {
+        Some(boxes("dgx-h200", request, request.sizes()?, 8))
+    })
+    .with(BOXES);
+
+pub(super) const DGX_B200: FabricPreset = FabricPreset::new(
+    "dgx-b200",
+    "dgx-b200:2",
+    "boxes of eight B200 on NVSwitch, a NIC a GPU, eight rails",
+    |request| Some(boxes("dgx-b200", request, request.sizes()?, 8)),
+)
+.with(BOXES);
+
+pub(super) const H800: FabricPreset =
+    FabricPreset::new("h800", "h800:2", "boxes of eight H800: those of H100 with fewer NVLinks", |request| {
+        Some(boxes("h800", request, request.sizes()?, 8))
+    })
+    .with(BOXES);
+
+pub(super) const GB200_NVL72: FabricPreset = FabricPreset::new(
+    "gb200-nvl72",
+    "gb200-nvl72:2",
+    "racks of 72 B200 on NVSwitch, a NIC and a rail a GPU",
+    |request| Some(boxes("gb200-nvl72", request, request.sizes()?, 72)),
+)
+.with(&[RAW]);
+
+/// GPUs in a box of A100.
 const GPUS: u32 = 8;
 
-/// NVLinks of a GPU together, 12 of 25 GB/s, and a NIC of 200 Gb/s (NVIDIA's documents of DGX A100; topologies of
-/// ForestColl, github.com/liangyuRain/ForestColl).
-const A100: [LinkKind; 2] = [LinkKind::new("nvlink", 300), LinkKind::new("ib", 25)];
-
-/// The same: 18 of 25 GB/s, and a NIC of 400 Gb/s (NVIDIA's documents of DGX H100; "Third-Generation NVSwitch").
-const H100: [LinkKind; 2] = [LinkKind::new("nvlink", 450), LinkKind::new("rail", 50)];
-
-/// Boxes of eight A100. The switches of a box are one node. As in ForestColl's topology every GPU has a NIC, which is a
-/// node, and NICs with an even and with an odd number are joined by a switch each. A box by itself has no NICs and
-/// is a [`Shape::Product`] of one switch, more are a graph: pairs of GPUs in different boxes are no longer joined by one
-/// switch alone.
+/// Boxes of eight A100. The switches of a box are one node. As in ForestColl's topology every GPU has a NIC, which is
+/// a node, and NICs with an even and with an odd number are joined by a switch each. A box by itself has no NICs and
+/// is a [`Shape::Product`] of one switch, more are a graph: pairs of GPUs in different boxes are no longer joined by
+/// one switch alone.
 ///
 /// # Errors
-/// As [`check_boxes`] and [`given`].
-pub(super) fn a100(name: &str, boxes: u32, parameters: &[Parameters]) -> Result<Fabric> {
-    check_boxes(name, boxes, GPUS)?;
+/// As [`check_boxes`], [`given`] and [`nics`].
+fn a100(request: &PresetRequest, [boxes]: [u32; 1]) -> Result<Fabric> {
+    check_boxes(request.name, boxes, GPUS)?;
+    let count = nics(request, boxes, GPUS)?;
     if boxes == 1 {
-        let [nvlink] = given(name, [A100[0]], parameters)?;
-        return one(name, "nvswitch0.0", &nvlink);
+        return one("nvswitch0.0", request, given("dgx-a100", request)?, GPUS);
     }
-    let [nvlink, ib] = given(name, A100, parameters)?;
+    let [nvlink, ib] = given("dgx-a100", request)?;
     let (mut nodes, mut links) = (gpus(boxes, GPUS, 4.0, |gpu| [f64::from(gpu), 1.0]), vec![]);
     // Every box's switch and NICs; the switches between boxes come after those of the first box.
     let mut switches = [0; 2];
@@ -57,51 +74,57 @@ pub(super) fn a100(name: &str, boxes: u32, parameters: &[Parameters]) -> Result<
         let column = f64::from(4 * at);
         let nvswitch = nodes.len() as NodeId;
         nodes.push(Node::switch(format!("nvswitch{at}.0"), [3.5, column]));
-        nodes.extend((0..GPUS).map(|nic| Node::switch(format!("mlx5{at}.{nic}"), [f64::from(nic), column + 2.0])));
+        let place = |nic: u32| [f64::from(nic * GPUS / count), column + 2.0];
+        nodes.extend((0..count).map(|nic| Node::switch(format!("mlx5{at}.{nic}"), place(nic))));
         if at == 0 {
-            switches = [nodes.len() as NodeId, nodes.len() as NodeId + 1];
-            let middle = f64::from(2 * boxes) - 1.0;
-            nodes.push(Node::switch("ib.0", [9.0, middle - 0.5]));
-            nodes.push(Node::switch("ib.1", [9.0, middle + 0.5]));
+            let first = nodes.len() as NodeId;
+            switches = [first, first + 1];
+            let middle = f64::from(2 * boxes) - 1.5;
+            let switch = |n: u32| Node::switch(format!("ib.{n}"), [9.0, middle + f64::from(n)]);
+            nodes.extend((0..count.min(2)).map(switch));
         }
         for gpu in 0..GPUS {
-            let (rank, nic) = (at * GPUS + gpu, nvswitch + 1 + gpu);
+            let (rank, nic) = (at * GPUS + gpu, gpu * count / GPUS);
             links.extend(nvlink.both(rank, nvswitch));
-            links.extend(ib.both(rank, nic));
-            links.extend(ib.both(nic, switches[gpu as usize % 2]));
+            links.extend(ib.both(rank, nvswitch + 1 + nic));
+            if gpu * count % GPUS == 0 {
+                links.extend(ib.both(nvswitch + 1 + nic, switches[nic as usize % 2]));
+            }
         }
     }
-    Fabric::new(name, Shape::Graph, nodes, links)
+    Fabric::new(request.name, Shape::Graph, nodes, links)
 }
 
-/// Boxes of eight H100, or H200, that are a product of switches: those of a box are one node, and GPU `g` of all boxes
-/// is joined to rail `g` by its NIC. A box by itself has no rails.
+/// Boxes whose switches are one node each, on rails: a product of switches if every GPU has a NIC and a rail is one
+/// switch. A box by itself has no rails.
 ///
 /// # Errors
-/// As [`check_boxes`] and [`given`].
-pub(super) fn h100(name: &str, boxes: u32, parameters: &[Parameters]) -> Result<Fabric> {
-    check_boxes(name, boxes, GPUS)?;
+/// As [`check_boxes`], [`given`] and [`network`].
+fn boxes(machine: &str, request: &PresetRequest, [boxes]: [u32; 1], count: u32) -> Result<Fabric> {
+    check_boxes(request.name, boxes, count)?;
     if boxes == 1 {
-        let [nvlink] = given(name, [H100[0]], parameters)?;
-        return one(name, "nvswitch0", &nvlink);
+        nics(request, boxes, count)?;
+        return one("nvswitch0", request, given(machine, request)?, count);
     }
-    let [nvlink, rail] = given(name, H100, parameters)?;
-    let (mut nodes, mut links) = (gpus(boxes, GPUS, 2.0, |gpu| [f64::from(gpu), 0.0]), vec![]);
+    let [nvlink, rail] = given(machine, request)?;
+    let (mut nodes, mut links) = (gpus(boxes, count, 2.0, |gpu| [f64::from(gpu), 0.0]), vec![]);
     let ranks = nodes.len() as NodeId;
-    nodes.extend((0..boxes).map(|at| Node::switch(format!("nvswitch{at}"), [3.5, f64::from(2 * at) + 1.0])));
-    links.extend((0..ranks).flat_map(|rank| nvlink.both(rank, ranks + rank / GPUS)));
-    let between = rails((&mut nodes, &mut links), &rail, [boxes, GPUS], f64::from(2 * boxes));
-    let product = Product::first_fastest(vec![nvlink.dimension(DimensionShape::Switch, GPUS), between]);
-    Fabric::new(name, Shape::Product(product), nodes, links)
+    let middle = f64::from(count - 1) / 2.0;
+    nodes.extend((0..boxes).map(|at| Node::switch(format!("nvswitch{at}"), [middle, f64::from(2 * at) + 1.0])));
+    links.extend((0..ranks).flat_map(|rank| nvlink.both(rank, ranks + rank / count)));
+    let rails = network(request, (&mut nodes, &mut links), &rail, [boxes, count], f64::from(2 * boxes))?;
+    let inside = nvlink.dimension(DimensionShape::Switch, count);
+    let shape = rails.map_or(Shape::Graph, |rails| Shape::Product(Product::first_fastest(vec![inside, rails])));
+    Fabric::new(request.name, shape, nodes, links)
 }
 
 /// One box: GPUs around a switch.
-fn one(name: &str, switch: &str, nvlink: &LinkKind) -> Result<Fabric> {
-    let mut nodes = gpus(1, GPUS, 0.0, |gpu| [f64::from(gpu), 0.0]);
-    nodes.push(Node::switch(switch, [3.5, 1.0]));
-    let links = (0..GPUS).flat_map(|rank| nvlink.both(rank, GPUS)).collect();
-    let product = Product::first_fastest(vec![nvlink.dimension(DimensionShape::Switch, GPUS)]);
-    Fabric::new(name, Shape::Product(product), nodes, links)
+fn one(switch: &str, request: &PresetRequest, [nvlink]: [LinkKind; 1], count: u32) -> Result<Fabric> {
+    let mut nodes = gpus(1, count, 0.0, |gpu| [f64::from(gpu), 0.0]);
+    nodes.push(Node::switch(switch, [f64::from(count - 1) / 2.0, 1.0]));
+    let links = (0..count).flat_map(|rank| nvlink.both(rank, count)).collect();
+    let product = Product::first_fastest(vec![nvlink.dimension(DimensionShape::Switch, count)]);
+    Fabric::new(request.name, Shape::Product(product), nodes, links)
 }
 
 #[cfg(test)]
@@ -111,7 +134,7 @@ mod tests {
 
     #[test]
     fn rates_of_a_gpu_and_of_a_box() {
-        for (spec, label, inside, outside) in [("dgx-a100:3", "ib", 300, 25), ("dgx-h100:3", "rail", 450, 50)] {
+        for (spec, label, inside, outside) in [("dgx-a100:3:raw", "ib", 300, 25), ("dgx-h100:3:raw", "rail", 450, 50)] {
             let [inside, outside] = [inside, outside].map(|gb_per_s| Rate::gb_per_s(gb_per_s).0);
             let fabric = Fabric::parse(spec).unwrap();
             assert_eq!(fabric.ranks(), 24);

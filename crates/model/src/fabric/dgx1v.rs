@@ -2,7 +2,8 @@
 //! to `i + 4`; eight of the sixteen pairs have two NVLinks, so that every GPU has six
 //! (C-Cube, HPCA 2023, section V-A and Fig. 10(c)).
 
-use super::spec::FabricPreset;
+use super::machine::{RAW, given};
+use super::spec::{FabricPreset, PresetRequest};
 use super::{Fabric, Link, Node, Shape};
 use antiphon_base::error::Result;
 
@@ -11,6 +12,21 @@ pub(super) const DGX1V: FabricPreset =
         let [] = request.sizes()?;
         Some(request.with_parameters(dgx1v(request.name)))
     });
+
+pub(super) const DGX_V100: FabricPreset =
+    FabricPreset::new("dgx-v100", "dgx-v100", "dgx1v with the rates of NVLink; usable rates, or :raw", |request| {
+        let [] = request.sizes()?;
+        Some(with_rates(request))
+    })
+    .with(&[RAW]);
+
+/// Links with rates of their own.
+fn with_rates(request: &PresetRequest) -> Result<Fabric> {
+    let [nvlink] = given("dgx-v100", request)?;
+    let mut fabric = dgx1v(request.name)?;
+    fabric.links.iter_mut().for_each(|link| *link = nvlink.link(link.from, link.to));
+    Ok(fabric)
+}
 
 /// Pairs of GPUs and their number of parallel links in each direction.
 const PAIRS: [(u32, u32, usize); 16] = [

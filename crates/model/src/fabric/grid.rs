@@ -1,6 +1,7 @@
 //! Grids: meshes, tori and flattened butterflies of any dimension; ring, fully connected and
 //! hypercube are one-dimensional or two-wide cases.
 
+use super::machine::{RAW, of_one_kind};
 use super::product::{Dimension, DimensionShape, Product};
 use super::spec::{FabricPreset, PresetRequest, dimensions};
 use super::{Fabric, Link, MAX_LINKS, MAX_RANKS, Node, Shape};
@@ -30,6 +31,30 @@ pub(super) const FBFLY: FabricPreset =
 
 pub(super) const HYPERCUBE: FabricPreset =
     FabricPreset::new("hypercube", "hypercube:4", "two ranks in each of so many dimensions", hypercube);
+
+pub(super) const UB_MESH: FabricPreset = FabricPreset::new(
+    "ub-mesh",
+    "ub-mesh:2x2x4x4",
+    "n-D full mesh, racks x boards x NPUs say: UB-Mesh (arXiv 2503.20377)",
+    |request| of_any_size(request, DimensionShape::Clique),
+);
+
+pub(super) const TT_GALAXY: FabricPreset = FabricPreset::new(
+    "tt-galaxy",
+    "tt-galaxy",
+    "32 Wormhole in a torus of 8x4, four links to a neighbour; usable rates, or :raw",
+    |request| {
+        let [] = request.sizes()?;
+        Some(of_one_kind("tt-galaxy", request, grid(request.name, DimensionShape::Ring, &[8, 4])))
+    },
+)
+.with(&[RAW]);
+
+pub(super) const FUGAKU: FabricPreset =
+    FabricPreset::new("fugaku", "fugaku:4x4x4", "nodes of Fugaku in the torus that a job sees: TofuD", |request| {
+        let sizes: [u32; 3] = request.sizes()?;
+        Some(of_one_kind("fugaku", request, grid(request.name, DimensionShape::Ring, &sizes)))
+    });
 
 fn of_any_size(request: &PresetRequest, shape: DimensionShape) -> Option<Result<Fabric>> {
     let sizes = dimensions(request.size?)?;

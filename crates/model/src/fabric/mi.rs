@@ -1,41 +1,33 @@
 //! Boxes of AMD Instinct GPUs joined by xGMI without switches, and the network between them.
 
-use super::machine::{LinkKind, check_boxes, given, gpus, rails};
+use super::machine::{BOXES, LinkKind, RAW, check_boxes, given, gpus, network, nics};
 use super::product::{DimensionShape, Product};
-use super::spec::{FabricPreset, Parameters};
+use super::spec::{FabricPreset, PresetRequest};
 use super::{Fabric, Link, Node, NodeId, Shape};
 use antiphon_base::error::Result;
-use antiphon_base::units::Rate;
 
 pub(super) const BOX_MI250: FabricPreset = FabricPreset::new(
     "mi250",
     "mi250:1",
-    "boxes of 16 dies of MI250 joined by xGMI, all dies on one switch; raw rates",
-    |request| {
-        let [boxes] = request.sizes()?;
-        Some(mi250(request.name, boxes, request.parameters))
-    },
-);
+    "boxes of 16 dies of MI250 joined by xGMI, all dies on one switch; usable rates, or :raw",
+    |request| Some(mi250(request, request.sizes()?)),
+)
+.with(&[RAW]);
 
 pub(super) const BOX_MI300X: FabricPreset = FabricPreset::new(
     "mi300x",
     "mi300x:1",
-    "boxes of eight MI300X, a link a pair, a NIC a GPU, eight rails; raw rates",
-    |request| {
-        let [boxes] = request.sizes()?;
-        Some(mi300x(request.name, boxes, request.parameters))
-    },
-);
+    "boxes of eight MI300X, a link a pair, a NIC a GPU, eight rails; usable rates, or :raw",
+    |request| Some(mi300x(request, request.sizes()?)),
+)
+.with(BOXES);
 
 /// Graphics compute dies, two a GPU, in a box of eight MI250: each is a rank.
 const DIES: u32 = 16;
 
-/// An xGMI link, and a die's share of the NICs (topologies of ForestColl, github.com/liangyuRain/ForestColl).
-const MI250: [LinkKind; 2] = [LinkKind::new("xgmi", 50), LinkKind::new("ib", 16)];
-
-/// Pairs of dies and the number of links that join them, from the same source: four between the dies of a GPU, six
-/// or seven a die in all.
-const PAIRS: [(u32, u32, u64); 28] = [
+/// Pairs of dies and the number of links that join them (topologies of ForestColl, github.com/liangyuRain/ForestColl):
+/// four between the dies of a GPU, six or seven a die in all.
+const PAIRS: [(u32, u32, u32); 28] = [
     (0, 1, 4),
     (0, 4, 2),
     (0, 8, 1),
@@ -75,28 +67,18 @@ fn place(die: u32) -> [f64; 2] {
 /// GPUs in a box of MI300X.
 const GPUS: u32 = 8;
 
-/// An xGMI link (128 GB/s both ways), and a NIC of 400 Gb/s a GPU (AMD, "Understanding RCCL bandwidth and xGMI
-/// performance on AMD Instinct MI300X").
-const MI300X: [LinkKind; 2] = [LinkKind::new("xgmi", 64), LinkKind::new("rail", 50)];
-
 /// Boxes of 16 dies of MI250. Parallel links between two dies are one link with the rate of all. Every die of several
 /// boxes is joined to one switch.
 ///
 /// # Errors
 /// As [`check_boxes`] and [`given`].
-pub(super) fn mi250(name: &str, boxes: u32, parameters: &[Parameters]) -> Result<Fabric> {
-    check_boxes(name, boxes, DIES)?;
-    let (xgmi, ib) = if boxes == 1 {
-        (given(name, [MI250[0]], parameters)?[0], None)
-    } else {
-        let [xgmi, ib] = given(name, MI250, parameters)?;
-        (xgmi, Some(ib))
-    };
+fn mi250(request: &PresetRequest, [boxes]: [u32; 1]) -> Result<Fabric> {
+    check_boxes(request.name, boxes, DIES)?;
+    let (xgmi, ib) = inside_and_between("mi250", request, boxes)?;
     let (mut nodes, mut links) = (gpus(boxes, DIES, 7.0, place), vec![]);
     for first in (0..boxes).map(|at| at * DIES) {
         for (a, b, count) in PAIRS {
-            let bundle = LinkKind { rate: Rate(xgmi.rate.0.saturating_mul(count)), ..xgmi };
-            links.extend(bundle.both(first + a, first + b));
+            links.extend(xgmi.times(count).both(first + a, first + b));
         }
     }
     if let Some(ib) = ib {
@@ -104,7 +86,7 @@ pub(super) fn mi250(name: &str, boxes: u32, parameters: &[Parameters]) -> Result
         nodes.push(Node::switch("ib.0", [9.0, f64::from(7 * boxes - 3) / 2.0]));
         links.extend((0..switch).flat_map(|rank| ib.both(rank, switch)));
     }
-    Fabric::new(name, Shape::Graph, nodes, links)
+    Fabric::new(request.name, Shape::Graph, nodes, links)
 }
 
 /// Boxes of eight MI300X: every pair of a box has a link, and GPU `g` of several boxes is joined to rail `g` by its
@@ -112,14 +94,10 @@ pub(super) fn mi250(name: &str, boxes: u32, parameters: &[Parameters]) -> Result
 ///
 /// # Errors
 /// As [`check_boxes`] and [`given`].
-pub(super) fn mi300x(name: &str, boxes: u32, parameters: &[Parameters]) -> Result<Fabric> {
-    check_boxes(name, boxes, GPUS)?;
-    let (xgmi, rail) = if boxes == 1 {
-        (given(name, [MI300X[0]], parameters)?[0], None)
-    } else {
-        let [xgmi, rail] = given(name, MI300X, parameters)?;
-        (xgmi, Some(rail))
-    };
+fn mi300x(request: &PresetRequest, [boxes]: [u32; 1]) -> Result<Fabric> {
+    check_boxes(request.name, boxes, GPUS)?;
+    nics(request, boxes, GPUS)?;
+    let (xgmi, rail) = inside_and_between("mi300x", request, boxes)?;
     // An arc, so that no link of a clique lies on another.
     let mut nodes = gpus(boxes, GPUS, 3.0, |gpu| {
         let row = f64::from(gpu);
@@ -130,20 +108,33 @@ pub(super) fn mi300x(name: &str, boxes: u32, parameters: &[Parameters]) -> Resul
         let peers = (0..GPUS).map(|gpu| rank - rank % GPUS + gpu);
         links.extend(peers.filter(|&peer| peer != rank).map(|peer| xgmi.link(rank, peer)));
     }
-    let mut dimensions = vec![xgmi.dimension(DimensionShape::Clique, GPUS)];
-    if let Some(rail) = rail {
-        dimensions.push(rails((&mut nodes, &mut links), &rail, [boxes, GPUS], f64::from(3 * boxes)));
+    let inside = xgmi.dimension(DimensionShape::Clique, GPUS);
+    let dimensions = match rail {
+        Some(rail) => network(request, (&mut nodes, &mut links), &rail, [boxes, GPUS], f64::from(3 * boxes))?
+            .map(|rails| vec![inside, rails]),
+        None => Some(vec![inside]),
+    };
+    let product = |dimensions| Shape::Product(Product::first_fastest(dimensions));
+    Fabric::new(request.name, dimensions.map_or(Shape::Graph, product), nodes, links)
+}
+
+/// Links in a box and, of several, between them.
+fn inside_and_between(machine: &str, request: &PresetRequest, boxes: u32) -> Result<(LinkKind, Option<LinkKind>)> {
+    if boxes == 1 {
+        return Ok((given::<1>(machine, request)?[0], None));
     }
-    Fabric::new(name, Shape::Product(Product::first_fastest(dimensions)), nodes, links)
+    let [inside, between] = given(machine, request)?;
+    Ok((inside, Some(between)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use antiphon_base::units::Rate;
 
     #[test]
     fn a_die_has_six_or_seven_links_and_its_share_of_the_nics() {
-        let fabric = Fabric::parse("mi250:2").unwrap();
+        let fabric = Fabric::parse("mi250:2:raw").unwrap();
         assert_eq!((fabric.ranks(), fabric.nodes.len(), &fabric.shape), (32, 33, &Shape::Graph));
         for rank in 0..32 {
             let links = fabric.rate_out(rank, "xgmi") / 50_000_000_000;
@@ -157,7 +148,7 @@ mod tests {
 
     #[test]
     fn every_pair_of_mi300x_has_a_link() {
-        let one = Fabric::parse("mi300x:1").unwrap();
+        let one = Fabric::parse("mi300x:1:raw").unwrap();
         assert_eq!((one.ranks(), one.links.len(), one.has_switches()), (8, 56, false));
         assert!((0..8).all(|rank| one.rate_out(rank, "xgmi") == 7 * 64_000_000_000));
         let clique = Fabric::parse("fc:8@64/700ns").unwrap();

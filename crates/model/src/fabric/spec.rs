@@ -1,13 +1,15 @@
-//! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY][+...]][,DEGRADATION...]`, of files with `*BOXES@rails[:RATE[/LATENCY]]`
-//! before the first comma.
+//! Fabric specifications: `KIND[:SIZE][:OPTION...][@RATE[/LATENCY][+...]][,DEGRADATION...]`, of files with
+//! `*BOXES@rails[:RATE[/LATENCY]]` before the first comma.
 
 use super::aries::{self, Aries, Items};
 use super::degrade::degrade;
 use super::import::JoinedBoxes;
 use super::view::parse_group;
 use super::{Dimension, DimensionShape, Fabric, Link, Shape, link};
-use super::{ace, bigraph, dgx, dgx1v, file, grid, mi, switch, tpu};
+use super::{ace, bigraph, clos, dgx, dgx1v, expander, file, grid, hamming, mi, spark, switch, tpu};
 use antiphon_base::error::{Code, Error, Result, nearest};
+use antiphon_base::options::{Opt, Options};
+use antiphon_base::parameter::Domain;
 use antiphon_base::registry::Registry;
 use antiphon_base::units::{Picos, Rate, clip, parse_decimal, parse_time};
 
@@ -23,6 +25,8 @@ pub struct FabricPreset {
     pub example: &'static str,
     /// What it is, in one line.
     pub description: &'static str,
+    /// What may stand behind the size, each after a colon or a comma.
+    pub options: &'static [Opt],
     /// The fabric of a request; `None` for a wrong number of sizes.
     build: fn(&PresetRequest) -> Option<Result<Fabric>>,
 }
@@ -35,12 +39,40 @@ impl FabricPreset {
         description: &'static str,
         build: fn(&PresetRequest) -> Option<Result<Fabric>>,
     ) -> FabricPreset {
-        FabricPreset { kind, example, description, build }
+        FabricPreset { kind, example, description, options: &[], build }
+    }
+
+    /// The same with options.
+    pub(super) const fn with(self, options: &'static [Opt]) -> FabricPreset {
+        FabricPreset { options, ..self }
+    }
+
+    /// Whether an item after a comma is an option, or one more size: `4` in `dragonfly:2,4,2@50`.
+    fn takes(&self, item: &str) -> bool {
+        let item = item.split(['@', ':']).next().unwrap_or(item);
+        let key = item.split_once('=').map_or(item, |(key, _)| key);
+        self.example.contains(',') && is_number(item) || self.options.iter().any(|o| o.parameter.key == key)
+    }
+
+    /// Size and options of what stands behind the colon. A flag may stand for itself: `raw` is `raw=yes`.
+    fn split_options<'a>(&self, text: &'a str) -> Result<(Option<&'a str>, Options)> {
+        let is_flag = |item: &str| {
+            let flags = self.options.iter().filter(|option| matches!(option.parameter.domain, Domain::Flag));
+            flags.into_iter().any(|option| option.parameter.key == item)
+        };
+        let (first, rest) = text.split_once(':').unwrap_or((text, ""));
+        let sizes = first.split(',').take_while(|item| !item.contains('=') && !is_flag(item));
+        let size = &first[..sizes.map(|item| item.len() + 1).sum::<usize>().saturating_sub(1)];
+        let items = first[size.len()..].split([',', ':']).chain(rest.split([',', ':'])).filter(|item| !item.is_empty());
+        let items: Vec<_> =
+            items.map(|item| if item.contains('=') { item.into() } else { format!("{item}=yes") }).collect();
+        let options = Options::parse(self.kind, &items.join(","), self.options)?;
+        Ok(((size.len() == text.len() || !size.is_empty()).then_some(size), options))
     }
 }
 
 /// Every kind of fabric, in documentation order.
-pub const PRESETS: [FabricPreset; 17] = [
+pub const PRESETS: [FabricPreset; 32] = [
     grid::MESH,
     grid::TORUS,
     grid::RING,
@@ -49,12 +81,27 @@ pub const PRESETS: [FabricPreset; 17] = [
     grid::HYPERCUBE,
     switch::SWITCH,
     bigraph::BIGRAPH,
+    clos::FAT_TREE,
+    clos::DRAGONFLY,
+    expander::SLIMFLY,
+    expander::JELLYFISH,
+    hamming::HAMMINGMESH,
+    grid::UB_MESH,
     dgx1v::DGX1V,
+    dgx1v::DGX_V100,
     dgx::DGX_A100,
     dgx::DGX_H100,
+    dgx::DGX_H200,
+    dgx::DGX_B200,
+    dgx::H800,
+    dgx::GB200_NVL72,
+    spark::DGX_SPARK,
     mi::BOX_MI250,
     mi::BOX_MI300X,
     tpu::TPU_V4,
+    tpu::TPU_V5P,
+    grid::TT_GALAXY,
+    grid::FUGAKU,
     ace::ACE,
     aries::ARIES,
     file::FILE,
@@ -84,6 +131,8 @@ pub(super) struct PresetRequest<'a> {
     pub size: Option<&'a str>,
     /// Rates and latencies of links.
     pub parameters: &'a [Parameters],
+    /// Options of the preset.
+    pub options: &'a Options,
     /// Boxes of a file that rails join.
     pub boxes: Option<JoinedBoxes>,
 }
@@ -97,6 +146,29 @@ impl PresetRequest<'_> {
     /// A fabric with parameters for the links that have none.
     pub fn with_parameters(&self, fabric: Result<Fabric>) -> Result<Fabric> {
         with_parameters(self.name, fabric?, self.parameters)
+    }
+
+    /// The same for a graph: one for all links, or one for each label in this order.
+    pub fn with_labelled(&self, labels: &[&str], fabric: Result<Fabric>) -> Result<Fabric> {
+        let (mut fabric, count) = (fabric?, self.parameters.len());
+        if ![0, 1, labels.len()].contains(&count) {
+            let (kinds, labels) = (labels.len(), labels.join(", "));
+            let what = format!(
+                "{count} rates for {kinds} kinds of links ({labels}); write one for all or one for each, joined by +"
+            );
+            return Err(self.refused(what));
+        }
+        for link in fabric.links.iter_mut().filter(|_| count > 0) {
+            let kind = labels.iter().position(|label| *label == link.dimension).unwrap_or(0);
+            let (rate, latency) = self.parameters[kind % count];
+            (link.rate, link.latency) = (Some(rate), latency);
+        }
+        Ok(fabric)
+    }
+
+    /// That the specification is wrong.
+    pub fn refused(&self, what: impl std::fmt::Display) -> Error {
+        Error::new(Code::BadSpec, format!("fabric '{}': {what}", self.name))
     }
 }
 
@@ -131,8 +203,7 @@ impl Fabric {
             let what = format!("fabric '{}': a group of ranks comes last, as in mesh:8x8@100[0,1,8,9]", clip(spec));
             return Err(Error::new(Code::BadSpec, what));
         }
-        let mut items: Vec<&str> = spec.split(',').collect();
-        let head = items.remove(0);
+        let (head, mut items) = split_head(spec);
         let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
         let (head, boxes) = split_boxes(head).map_err(place)?;
         let (base, parameters) = split_parameters(head).map_err(place)?;
@@ -147,6 +218,22 @@ impl Fabric {
         };
         if items.is_empty() { Ok(fabric) } else { Ok(degrade(fabric, items.into_iter())?.fabric) }
     }
+}
+
+/// Splits what is degraded, with sizes and options of its kind behind commas, from the degradations. `@` ends it.
+fn split_head(spec: &str) -> (&str, Vec<&str>) {
+    let kind = spec.split([':', ',', '@']).next().unwrap_or("");
+    let preset = PRESETS.iter().find(|preset| preset.kind == kind);
+    let mut items: Vec<&str> = spec.split(',').collect();
+    let mut end = items.remove(0).len();
+    while let (Some(preset), Some(&item)) = (preset, items.first()) {
+        if spec[..end].contains('@') || !preset.takes(item) {
+            break;
+        }
+        end += 1 + item.len();
+        items.remove(0);
+    }
+    (&spec[..end], items)
 }
 
 /// What `@RATE[/LATENCY]` gives.
@@ -248,7 +335,14 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<Joine
         let what = "rails join the boxes of a file; those of a machine are a number, as in dgx-h100:4";
         return Err(Error::new(Code::BadSpec, format!("fabric '{spec}': {what}")));
     }
-    (preset.build)(&PresetRequest { name: spec, size, parameters, boxes }).unwrap_or_else(|| {
+    let (size, options) = match size.filter(|_| kind != file::FILE.kind) {
+        Some(text) => {
+            let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
+            preset.split_options(text).map_err(place)?
+        }
+        None => (size, Options::parse(preset.kind, "", preset.options)?),
+    };
+    (preset.build)(&PresetRequest { name: spec, size, parameters, options: &options, boxes }).unwrap_or_else(|| {
         let what = format!("fabric '{spec}': wrong size; write for example {}", preset.example);
         Err(Error::new(Code::BadSpec, what))
     })
@@ -292,12 +386,16 @@ fn with_parameters(spec: &str, mut fabric: Fabric, parameters: &[Parameters]) ->
 /// The numbers of `8x8`; `None` if it is anything else. Numbers past `u32` saturate, for the presets
 /// to refuse.
 pub(super) fn dimensions(size: &str) -> Option<Vec<u32>> {
-    size.split('x')
-        .map(|text| {
-            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            digits.then(|| text.parse().unwrap_or(u32::MAX))
-        })
-        .collect()
+    numbers(size, 'x')
+}
+
+/// The numbers of a text that are joined by a mark.
+pub(super) fn numbers(text: &str, mark: char) -> Option<Vec<u32>> {
+    text.split(mark).map(|text| is_number(text).then(|| text.parse().unwrap_or(u32::MAX))).collect()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -311,7 +409,8 @@ mod tests {
             let fabric = Fabric::parse(preset.example).unwrap();
             assert_eq!(fabric.name, preset.example);
             assert!(fabric.is_symmetric());
-            assert!(fabric.shape != Shape::Graph || ["dgx-a100", "mi250"].contains(&preset.kind));
+            let graphs = ["dgx-a100", "mi250", "fat-tree", "dragonfly", "slimfly", "jellyfish", "hammingmesh"];
+            assert!(fabric.shape != Shape::Graph || graphs.contains(&preset.kind));
             let coords = fabric.nodes[0].coords.len();
             assert!(fabric.nodes.iter().all(|node| node.coords.len() == coords));
         }
@@ -347,7 +446,22 @@ mod tests {
             ("dgx-h100:512", 4096, 4 * 4096),
             ("mi250:2", 32, 2 * 56 + 64),
             ("mi300x:2", 16, 2 * 56 + 32),
+            ("dgx-v100:raw", 8, 48),
+            ("dgx-a100:3:nics=2", 24, 24 * 2 + 24 * 2 + 6 * 2),
+            ("dgx-a100:2:nics=1,raw", 16, 16 * 2 + 16 * 2 + 2 * 2),
+            ("dgx-h200:4:nics=4", 32, 32 * 2 + 32 * 2 + 16 * 2),
+            ("dgx-b200:512:nics=8", 4096, 4 * 4096),
+            ("h800:1:raw", 8, 16),
+            ("gb200-nvl72:56", 4032, 4 * 4032),
+            ("mi300x:3:nics=1:raw", 24, 3 * 56 + 24 * 2 + 3 * 2),
+            ("ub-mesh:8x8x8x8", 4096, 28 * 4096),
+            ("tt-galaxy", 32, 128),
+            ("fugaku:2x2x2", 8, 24),
+            ("fugaku:4x4x4", 64, 6 * 64),
+            ("fat-tree:64x64", 4096, 2 * 4096 + 2 * 4096),
+            ("jellyfish:512,16,8,1,slow=0-4096:0.5", 4096, 2 * 4096 + 512 * 8),
             ("tpu-v4:16x16x16", 4096, 6 * 4096),
+            ("tpu-v5p:8x16x16:twisted", 2048, 6 * 2048),
             ("tpu-v4:2x2x1", 4, 8),
         ] {
             let fabric = Fabric::parse(spec).unwrap();
@@ -447,10 +561,58 @@ mod tests {
             "dgx-h100:2@400",
             Code::BadSpec,
             "fabric 'dgx-h100:2@400': 1 rate for 2 kinds of links (nvlink, rail); write one for each, joined by +, \
-                 for example @450+50",
+                 for example @370.8+48",
         ),
-        ("dgx-a100:1@300+25", Code::BadSpec, "2 rates for 1 kind of links (nvlink); write one, for example @300"),
+        ("dgx-a100:1@300+25", Code::BadSpec, "2 rates for 1 kind of links (nvlink); write one, for example @240"),
         ("mi250:2@1+2+3", Code::BadSpec, "3 rates for 2 kinds of links (xgmi, ib)"),
+        ("dgx-h100:2:rwa", Code::UnknownName, "dgx-h100 has no option 'rwa'; did you mean 'raw'?"),
+        ("dgx-h100:2:raw@450+50", Code::BadSpec, "raw and @ both give rates"),
+        ("dgx-h100:2:nics=3", Code::BadSpec, "3 NICs do not divide the 8 GPUs of a box"),
+        ("dgx-a100:2:nics=0", Code::BadSpec, "nics=0; expected a whole number from 1"),
+        ("dgx-h100:1:nics=4", Code::BadSpec, "a box by itself has no network"),
+        ("mi300x:1:rails=leaf-spine", Code::BadSpec, "a box by itself has no network"),
+        ("dgx-h100:2:ratio=2", Code::BadSpec, "ratio= needs rails=leaf-spine"),
+        ("dgx-h100:48:rails=leaf-spine,ratio=3", Code::BadSpec, "ratio=3 does not divide the 32 cables down of a leaf"),
+        ("dgx-h100:64:rails=leaf-spine,drop=0-1,ratio=2", Code::BadSpec, "no link from 0 to 1"),
+        ("gb200-nvl72:57", Code::TooLarge, "at most 56 boxes of 72 ranks"),
+        ("dgx-v100:2", Code::BadSpec, "for example dgx-v100"),
+        ("dgx-spark:ring2", Code::BadSpec, "for example dgx-spark:pair"),
+        ("dgx-spark:star", Code::BadSpec, "for example dgx-spark:pair"),
+        ("dgx-spark:ring99999", Code::TooLarge, "4096"),
+        ("fat-tree:3", Code::BadSpec, "an even number of ports"),
+        ("fat-tree:0", Code::BadSpec, "an even number of ports"),
+        ("fat-tree:26", Code::TooLarge, "has 4394 ranks"),
+        ("fat-tree:4294967294", Code::TooLarge, "ranks"),
+        ("fat-tree:4:ratio=2", Code::BadSpec, "ratio= is of leaves below spines"),
+        ("fat-tree:4x3:ratio=2", Code::BadSpec, "ratio=2 divides"),
+        ("fat-tree:4x99999999999", Code::TooLarge, "ranks"),
+        ("fat-tree:4@1+2", Code::BadSpec, "2 rates for 3 kinds of links (host, aggregation, core)"),
+        ("dragonfly:2", Code::BadSpec, "for example dragonfly:1,2,1"),
+        ("dragonfly:2x4x2", Code::BadSpec, "for example dragonfly:1,2,1"),
+        ("dragonfly:0,4,2", Code::BadSpec, "at least a rank a router"),
+        ("dragonfly:2,0,2", Code::BadSpec, "two groups"),
+        ("dragonfly:2,4,2,groups=10", Code::BadSpec, "at most A H + 1 = 9 groups"),
+        ("dragonfly:6,12,6", Code::TooLarge, "5256 ranks"),
+        ("dragonfly:4294967295,4294967295,4294967295", Code::TooLarge, "ranks"),
+        ("slimfly:9", Code::BadSpec, "an odd prime"),
+        ("slimfly:2", Code::BadSpec, "an odd prime"),
+        ("slimfly:4294967295", Code::BadSpec, "an odd prime"),
+        ("slimfly:17", Code::TooLarge, "ranks"),
+        ("jellyfish:8,5,2", Code::BadSpec, "for example jellyfish:8,5,2,1"),
+        ("jellyfish:8,12,2,1", Code::BadSpec, "from 1 to SWITCHES - 1 ports"),
+        ("jellyfish:8,2,2,1", Code::BadSpec, "from 1 to SWITCHES - 1 ports"),
+        ("jellyfish:8,2,1,1", Code::BadSpec, "disconnected"),
+        ("jellyfish:4294967295,5,2,1", Code::TooLarge, "ranks"),
+        ("hammingmesh:2x2", Code::BadSpec, "for example hammingmesh:2x2x2x2"),
+        ("hammingmesh:0x2x2x2", Code::BadSpec, "at least one accelerator"),
+        ("hammingmesh:99999x99999x99999x99999", Code::TooLarge, "ranks"),
+        ("tt-galaxy:8x4", Code::BadSpec, "for example tt-galaxy"),
+        ("tt-galaxy:raw@50", Code::BadSpec, "raw and @ both give rates"),
+        ("fugaku:4x4", Code::BadSpec, "for example fugaku:4x4x4"),
+        ("tpu-v5p:16x16x24", Code::TooLarge, "of which 4096 are supported"),
+        ("tpu-v4:4x4x4:twisted", Code::BadSpec, "n x n x 2n or n x 2n x 2n chips"),
+        ("tpu-v4:4x8x16:twisted", Code::BadSpec, "n x n x 2n or n x 2n x 2n chips"),
+        ("tpu-v4:2x4x4:twisted", Code::BadSpec, "n x n x 2n or n x 2n x 2n chips"),
         ("tpu-v4:4x4x4@1+2", Code::BadSpec, "2 rates for 3 dimension(s)"),
         ("tpu-v4:4x4", Code::BadSpec, "for example tpu-v4:4x4x8"),
         ("tpu-v4:4x4x6", Code::BadSpec, "sizes that are all multiples of 4"),

@@ -273,7 +273,7 @@ impl<'a> Ways<'a> {
 }
 
 /// A number that depends on all bits of others (SplitMix64).
-fn mix(seed: u64, of: [NodeId; 3]) -> u64 {
+pub(super) fn mix(seed: u64, of: [NodeId; 3]) -> u64 {
     [seed].into_iter().chain(of.map(u64::from)).fold(0, |state, number| {
         let mut z = (state ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -2,13 +2,13 @@
 
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::Rate;
-use antiphon_model::fabric::{Fabric, Link, Node, Shape, file::MAX_FILE_BYTES};
+use antiphon_model::fabric::{Fabric, Link, Node, PRESETS, Shape, file::MAX_FILE_BYTES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::PathBuf;
 
-const SPECS: [&str; 11] = [
+const SPECS: [&str; 14] = [
     "mesh:4x4@100/20ns,drop=3>2,slow=2-3:0.5",
     "torus:2x3x2,exclude=5,dead=1",
     "ring:16,slow=0>1:0.125",
@@ -19,7 +19,10 @@ const SPECS: [&str; 11] = [
     "dgx1v@25,drop=2-3",
     "dgx-a100:2@240+20,dead=17",
     "mi300x:3@48/1us+50,drop=0-1",
-    "tpu-v4:4x4x8@46.9,exclude=5",
+    "tpu-v4:4x4x8:twisted@46.9,exclude=5",
+    "dgx-h100:33:nics=4,rails=leaf-spine,ratio=2,dead=1",
+    "dragonfly:2,4,2,groups=5@50+50+25,drop=0-40",
+    "jellyfish:8,5,2,1",
 ];
 const DOCUMENT: &str = include_str!("../../../../docs/fabric.md");
 
@@ -136,10 +139,43 @@ fn the_documented_example_is_a_fabric() {
     assert_eq!(fabric.describe(), "4 ranks, 2 switches, 16 directed links, 2 dimensions (x 8, trunk 8)");
     for line in DOCUMENT.lines().filter(|line| line.starts_with("| `")) {
         let quoted = line.split('`').skip(1).step_by(2);
-        for spec in quoted.filter(|text| text.contains(':') && !text.contains('=') && !text.starts_with("file:")) {
+        let is_known = |text: &&str| PRESETS.iter().any(|known| text.split(':').next() == Some(known.kind));
+        for spec in quoted.filter(|text| text.contains(':') && !text.starts_with("file:")).filter(is_known) {
             assert!(Fabric::parse(spec).is_ok(), "{spec}");
         }
     }
+}
+
+/// The table of rates, usable and raw, is what links have, and names all kinds of links of all machines that have both
+/// rates.
+#[test]
+fn rates_are_those_of_the_documentation() {
+    let table = DOCUMENT.split("### Rates\n").nth(1).unwrap().split("\n#").next().unwrap();
+    let cells = |line: &'static str| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect::<Vec<_>>();
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with("| `")).map(cells).collect();
+    let has_raw = |kind: &str| {
+        let preset = PRESETS.iter().find(|preset| preset.kind == kind).unwrap();
+        (preset.options.iter().any(|option| option.parameter.key == "raw"), preset.example.replace(":1", ":2"))
+    };
+    for row in &rows {
+        let [_, kind, label, usable, raw, source, _] = row[..] else { panic!("{row:?}") };
+        let (both, example) = has_raw(kind);
+        assert!(source.len() > 3 && (both || usable == raw), "{row:?}");
+        for (option, rate) in [("", usable), (":raw", raw)].into_iter().take(1 + usize::from(both)) {
+            let fabric = Fabric::parse(&format!("{example}{option}")).unwrap();
+            let links = fabric.links.iter().filter(|link| [&link.dimension, "link"].contains(&label));
+            let least = links.filter_map(|link| link.rate).min().map(|rate| rate.as_gb_per_s());
+            assert_eq!(least, rate.parse().ok(), "{row:?}");
+            let listed =
+                |link: &Link| rows.iter().any(|row| row[1] == kind && [&link.dimension, "link"].contains(&row[2]));
+            assert!(fabric.links.iter().all(listed), "{row:?}");
+        }
+    }
+    for preset in PRESETS.iter().filter(|preset| has_raw(preset.kind).0) {
+        assert!(rows.iter().any(|row| row[1] == preset.kind), "{}", preset.kind);
+    }
+    let options = PRESETS.iter().flat_map(|preset| preset.options);
+    options.for_each(|option| assert!(DOCUMENT.contains(option.parameter.key), "{}", option.parameter.key));
 }
 
 fn scratch(name: &str, bytes: &[u8]) -> PathBuf {
@@ -201,11 +237,11 @@ fn made_of(fabric: &Fabric) -> (Vec<(&str, Option<u32>)>, Vec<NamedLink<'_>>) {
 #[test]
 fn machines_are_those_of_the_files() {
     for (spec, text) in [
-        ("dgx-a100:1", include_str!("../../../../data/fabrics/a100x1.json")),
-        ("dgx-a100:2", include_str!("../../../../data/fabrics/a100x2.json")),
-        ("dgx-h100:2", include_str!("../../../../data/fabrics/h100x2.json")),
-        ("dgx-h100:4", include_str!("../../../../data/fabrics/h100x4.json")),
-        ("mi250:1", include_str!("../../../../data/fabrics/mi250x1.json")),
+        ("dgx-a100:1:raw", include_str!("../../../../data/fabrics/a100x1.json")),
+        ("dgx-a100:2:raw", include_str!("../../../../data/fabrics/a100x2.json")),
+        ("dgx-h100:2:raw", include_str!("../../../../data/fabrics/h100x2.json")),
+        ("dgx-h100:4:raw", include_str!("../../../../data/fabrics/h100x4.json")),
+        ("mi250:1:raw", include_str!("../../../../data/fabrics/mi250x1.json")),
     ] {
         let (preset, file) = (Fabric::parse(spec).unwrap(), Fabric::from_json("file", text).unwrap());
         assert_eq!(made_of(&preset), made_of(&file), "{spec}");

@@ -27,12 +27,12 @@ fn bus(spec: &str, bytes: u64, algorithm: &str) -> f64 {
 fn rings_use_all_ways_into_boxes() {
     assert!((bus("dgx-h100:2@370.8+48", 256 << 20, "ring") - 377.0).abs() < 1.5);
     for (spec, one, all) in [
-        ("dgx-h100:3", 48.0, 380.0),
-        ("dgx-a100:2", 24.0, 190.0),
-        ("mi300x:2", 48.0, 380.0),
-        ("mi300x:3", 48.0, 380.0),
+        ("dgx-h100:3:raw", 48.0, 380.0),
+        ("dgx-a100:2:raw", 24.0, 190.0),
+        ("mi300x:2:raw", 48.0, 380.0),
+        ("mi300x:3:raw", 48.0, 380.0),
         // Inside a box all rings share a cycle of links of 50 GB/s.
-        ("mi250:2", 15.0, 95.0),
+        ("mi250:2:raw", 15.0, 95.0),
     ] {
         let [single, default] = ["ring:channels=1", "ring"].map(|ring| bus(spec, 64 << 20, ring));
         assert!(single < 1.05 * one + 1.0 && default > 0.93 * all, "{spec}: {single} {default}");
@@ -41,7 +41,7 @@ fn rings_use_all_ways_into_boxes() {
 
 #[test]
 fn trees_use_all_ways_into_boxes() {
-    for spec in ["dgx-h100:2@370.8+48", "dgx-h100:4", "dgx-a100:2", "mi300x:2"] {
+    for spec in ["dgx-h100:2@370.8+48", "dgx-h100:4:raw", "dgx-a100:2:raw", "mi300x:2:raw"] {
         let [single, default] = ["dbtree:channels=1", "dbtree"].map(|trees| bus(spec, 64 << 20, trees));
         assert!(default > 2.4 * single, "{spec}: {single} {default}");
     }
@@ -51,13 +51,13 @@ fn trees_use_all_ways_into_boxes() {
 #[test]
 fn channels_by_default() {
     for (spec, bytes, channels) in [
-        ("dgx-h100:2", 64 << 20, 8),
-        ("dgx-h100:3", 64 << 20, 8),
-        ("dgx-h100:2,slow=0-18:0.5", 64 << 20, 8),
-        ("dgx-h100:2", 16 * 4096 * 8, 2),
-        ("dgx-h100:2", 1000, 1),
-        ("mi250:2", 64 << 20, 16),
-        ("dgx-h100:1", 64 << 20, 1),
+        ("dgx-h100:2:raw", 64 << 20, 8),
+        ("dgx-h100:3:raw", 64 << 20, 8),
+        ("dgx-h100:2:raw,slow=0-18:0.5", 64 << 20, 8),
+        ("dgx-h100:2:raw", 16 * 4096 * 8, 2),
+        ("dgx-h100:2:raw", 1000, 1),
+        ("mi250:2:raw", 64 << 20, 16),
+        ("dgx-h100:1:raw", 64 << 20, 1),
         ("dgx1v", 64 << 20, 1),
         ("switch:8", 64 << 20, 1),
         ("switch:8,slow=0-8:0.5", 64 << 20, 1),
@@ -65,7 +65,7 @@ fn channels_by_default() {
         ("mesh:4x4", 64 << 20, 1),
         ("mesh:3x3", 64 << 20, 1),
         // Boxes of unlike sizes.
-        ("dgx-h100:2,dead=3", 64 << 20, 1),
+        ("dgx-h100:2:raw,dead=3", 64 << 20, 1),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
         let closed = if spec == "mesh:3x3" { 10 } else { fabric.ranks() };
@@ -79,7 +79,16 @@ fn channels_by_default() {
 /// Any number can be asked for, anywhere.
 #[test]
 fn channels_that_are_asked_for() {
-    for spec in ["mesh:3x3", "mesh:4x4", "dgx1v", "dgx-h100:2", "dgx-a100:3", "mi250:1", "mi300x:5", "mi250:3"] {
+    for spec in [
+        "mesh:3x3",
+        "mesh:4x4",
+        "dgx1v",
+        "dgx-h100:2:raw",
+        "dgx-a100:3:raw",
+        "mi250:1:raw",
+        "mi300x:5:raw",
+        "mi250:3:raw",
+    ] {
         let fabric = Fabric::parse(spec).unwrap();
         for channels in [1, 2, 5, 20] {
             for name in ["ring", "dbtree", "dbtree:routes=spread"] {

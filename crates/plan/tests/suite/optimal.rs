@@ -211,8 +211,8 @@ fn certificates_that_were_tampered_with() {
 /// Ranks with spare links do not run ahead of what others send over the same switches.
 #[test]
 fn packets_do_not_pile_up_behind_switches() {
-    let slow_links = ["dgx-a100:1,slow=8-4:0.2", "switch:8,slow=0-8:0.2", "switch:8,slow=0>8:0.3"];
-    for (spec, least) in slow_links.map(|spec| (spec, 0.97)).into_iter().chain([("dgx-a100:2", 0.98)]) {
+    let slow_links = ["dgx-a100:1:raw,slow=8-4:0.2", "switch:8,slow=0-8:0.2", "switch:8,slow=0>8:0.3"];
+    for (spec, least) in slow_links.map(|spec| (spec, 0.97)).into_iter().chain([("dgx-a100:2:raw", 0.98)]) {
         let (fabric, system) = (Fabric::parse(spec).unwrap(), System::preset("ideal").unwrap());
         let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::Reduce), 1 << 30, "optimal").unwrap();
         let bound = of_schedule(&fabric, &system, &schedule, None).unwrap().time_ps as f64;
@@ -277,7 +277,7 @@ fn bounds_are_the_published_optima() {
 fn no_root_has_more_trees_than_it_may() {
     let system = System::preset("ideal").unwrap();
     for (spec, kind, trees) in
-        [("dgx1v@25", Kind::AllReduce, 1), ("dgx1v@25", Kind::AllGather, 2), ("mi250:1", Kind::ReduceScatter, 2)]
+        [("dgx1v@25", Kind::AllReduce, 1), ("dgx1v@25", Kind::AllGather, 2), ("mi250:1:raw", Kind::ReduceScatter, 2)]
     {
         let (fabric, options) = (Fabric::parse(spec).unwrap(), format!("optimal:trees={trees}"));
         let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 1 << 30, &options).unwrap();
@@ -303,9 +303,9 @@ fn no_other_algorithm_is_sooner_through() {
         ("dgx1v", Kind::AllReduce, "tto", 64 << 20, vec!["forest"]),
         ("dgx1v", Kind::Reduce, "tto", 16 << 10, vec!["direct"]),
         ("switch:8", Kind::Broadcast, "tto", 16 << 10, vec!["multitree"]),
-        ("dgx-h100:4", Kind::Broadcast, "tto", 16 << 10, vec!["direct", "multitree"]),
-        ("dgx-a100:1", Kind::AllReduce, "generic", 1 << 20, vec!["multitree"]),
-        ("mi250:1", Kind::AllToAll, "generic", 16 << 10, vec!["direct"]),
+        ("dgx-h100:4:raw", Kind::Broadcast, "tto", 16 << 10, vec!["direct", "multitree"]),
+        ("dgx-a100:1:raw", Kind::AllReduce, "generic", 1 << 20, vec!["multitree"]),
+        ("mi250:1:raw", Kind::AllToAll, "generic", 16 << 10, vec!["direct"]),
     ] {
         let (fabric, system) = (Fabric::parse(spec).unwrap(), System::preset(system).unwrap());
         let time = |name: &str| {
@@ -320,7 +320,7 @@ fn no_other_algorithm_is_sooner_through() {
 /// Ranks have a message for every other digit of their place; time is lost in the first and the last chunk.
 #[test]
 fn pods_go_in_stages() {
-    for spec in ["dgx-h100:16", "dgx-h100:18"] {
+    for spec in ["dgx-h100:16:raw", "dgx-h100:18:raw"] {
         let (fabric, system) = (Fabric::parse(spec).unwrap(), System::preset("generic").unwrap());
         let schedule =
             algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 30, "optimal").unwrap();

@@ -61,7 +61,7 @@ fn links_both_ways_one_way_and_of_switches() {
     for (spec, failures) in [
         ("mesh:4x4", &["5-6"][..]),
         ("torus:4x4", &["0>1", "9-10"]),
-        ("dgx-a100:2", &["0-17"]),
+        ("dgx-a100:2:raw", &["0-17"]),
         ("dgx1v", &["0-3"]),
         ("fc:5", &["1>2", "2>1", "0-4"]),
     ] {
@@ -112,7 +112,7 @@ fn ranks_and_switches() {
         ("torus:2x4", &["1"], 7),
         ("hypercube:3", &["3"], 7),
         ("torus:3x3", &["0", "4-5"], 8),
-        ("dgx-a100:2", &["19"], 16),
+        ("dgx-a100:2:raw", &["19"], 16),
         ("dgx1v", &["7"], 7),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
