@@ -38,7 +38,7 @@ MIB, GIB = 1 << 20, 1 << 30
         # Two boxes: eight channels of 57.7, 16 ranks, one hop; more: 45.5, the cap of NVLSTree.
         ("dgx-h100:2", GIB, "nvls_tree", "Simple", 25 + 2 * 20.9 + GIB / (1000 * 8 * 57.7 * 16 / 30)),
         ("dgx-h100:8", GIB, "nvls_tree", "Simple", 25 + 6 * 20.9 + GIB / (1000 * 8 * 45.5 * 64 / 126)),
-        ("dgx-h100:8,switches=sharp", GIB, "nvls", "Simple", 25 + 18 + GIB / (1000 * 8 * 48 * 64 / 126)),
+        ("dgx-h100:8,switches=rail:in-tree", GIB, "nvls", "Simple", 25 + 18 + GIB / (1000 * 8 * 48 * 64 / 126)),
         # Three boxes of four NICs: four channels of 24; steps in the box cost 3 x 2 us of an AMD processor.
         ("dgx-a100:3,nics=4", GIB, "ring", "Simple", (8.4 + 42 * 6 + 4 * 14) * 1.4 + GIB / (1000 * 96 * 24 / 46)),
         ("dgx-a100:64", 1024, "tree", "LL", 6.8 + 2 * (7 * 0.6 + 6 * 5) + 1024 / (1000 * 19 * 0.9 / 2)),
@@ -74,7 +74,7 @@ def test_pat_needs_one_gpu_a_box_and_collnet_needs_sharp() -> None:
     boxes = Cluster.parse("dgx-h100:16")
     assert known(boxes.group(1, 16), "all-gather") == {"ring", "pat"}
     assert known(boxes, "all-reduce") == {"ring", "tree", "nvls_tree"}
-    sharp = Cluster.parse("dgx-h100:16,switches=sharp")
+    sharp = Cluster.parse("dgx-h100:16,switches=rail:in-tree")
     assert known(sharp, "all-reduce") == {"ring", "tree", "nvls", "nvls_tree", "collnet_direct", "collnet_chain"}
     assert known(sharp, "all-gather") == {"ring", "nvls", "collnet_direct"}
 

@@ -82,8 +82,8 @@ class Cluster:
 
         Args:
             spec: ``KIND[:BOXES][:OPTION][,OPTION...]`` with the options ``raw``, ``usable`` (both rates are known in
-                any case), ``nics=K``, ``rails=...``, ``ratio=R``, and ``switches=``: ``plain`` where none reduces,
-                ``nvls`` (the default of machines that have it), ``sharp`` where those between boxes do, too.
+                any case), ``nics=K``, ``rails=...``, ``ratio=R``, ``switches=plain`` where none reduces, and
+                ``switches=rail:in-tree`` where those between boxes do, and the library uses that (SHARP).
 
         Raises:
             AntiphonError: ``bad-spec``, ``unknown-name`` or ``too-large``.
@@ -97,26 +97,29 @@ class Cluster:
             known = ", ".join([*MACHINES, "fugaku"])
             message = f"'{spec[:60]}' is no cluster that libraries are modelled on; known: {known}"
             raise AntiphonError(message, "unknown-name")
-        words = [word for word in re.split("[:,]", rest) if word]
+        # A colon joins an option, too, but for the one in `switches=PREFIX:MODE`.
+        words = [word for word in re.split(r",|:(?!plain|on-read|in-tree)", rest) if word]
         boxes = 1
         if words and words[0].isdecimal() and len(words[0]) < 9:
             boxes = int(words.pop(0))
         most = min(machine.most_boxes, MOST_RANKS // machine.gpus)
         if not 1 <= boxes <= most:
             raise AntiphonError(f"{spec[:60]}: 1 to {most:,} boxes of {kind} are modelled", "too-large")
-        nics, over, switches = machine.nics, 1.0, "nvls"
+        nics, over, nvls, sharp = machine.nics, 1.0, machine.reduces, False
         for word in [*options, *words]:
             key, _, value = word.partition("=")
-            if key == "nics" and value in {"1", "2", "4", "8"} and int(value) <= machine.gpus:
+            if key == "nics" and re.fullmatch("[1-9][0-9]?", value) and machine.gpus % int(value) == 0:
                 nics = int(value)
             elif key == "ratio" and re.fullmatch(r"\d{1,3}(\.\d{1,3})?", value) and float(value) >= 1:
                 over = float(value)
-            elif key == "switches" and value in {"plain", "nvls", "sharp"}:
-                switches = value
+            elif found := re.fullmatch(r"switches=(?:(\w+):)?(plain|on-read|in-tree)", word):
+                inside = (found[1] or "nvs").startswith("nvs")
+                nvls = found[2] != "plain" and machine.reduces if inside else nvls
+                sharp = found[2] == "in-tree" if not found[1] or not inside else sharp
             elif word not in {"raw", "usable"} and key != "rails":
                 raise AntiphonError(
                     f"{spec[:60]}: '{word[:30]}' is nothing that a library's model knows; it knows "
-                    "nics=1|2|4|8, ratio=NUMBER, switches=plain|nvls|sharp, rails=..., raw",
+                    "nics=K that divides the GPUs, ratio=NUMBER, switches=plain, switches=rail:in-tree, rails=..., raw",
                     "bad-spec",
                 )
         usable, raw = (machine.links * rate for rate in machine.link_gb_per_s)
@@ -131,8 +134,8 @@ class Cluster:
             gpu_raw_gb_per_s=raw,
             nic_gb_per_s=machine.nic_gb_per_s[0],
             nic_raw_gb_per_s=machine.nic_gb_per_s[1],
-            nvls=machine.reduces and switches != "plain",
-            sharp=switches == "sharp",
+            nvls=nvls,
+            sharp=sharp,
             ranks=boxes * machine.gpus,
             intel=machine.intel,
             oversubscription=over,
