@@ -24,7 +24,7 @@ class Machine:
     gpus: int
     nics: int
     links: int
-    """Of a GPU inside the box; of MI250, of the die with the fewest."""
+    """Of a GPU inside the box."""
     group_links: Mapping[int, int] | None = None
     """Links of a GPU to others of a group of so many; where it has no entry, libraries' rings are not known."""
     reduces: bool = False
@@ -40,7 +40,7 @@ MACHINES = {
     "h800": Machine("h800", 8, 8, 8, reduces=True),
     "dgx-b200": Machine("b200", 8, 8, 18, reduces=True),
     "gb200-nvl72": Machine("gb200", 72, 72, 18, reduces=True),
-    "mi250": Machine("mi250", 16, 16, 6, intel=False),
+    "mi250": Machine("mi250", 16, 16, 7, intel=False),
     "mi300x": Machine("mi300x", 8, 8, 7, {n: n - 1 or 7 for n in range(1, 9)}, intel=False),
 }
 """By the name of the fabric preset."""
