@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
 
 from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
@@ -15,18 +18,13 @@ MOST_RANKS = 131_072
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of box. Rates are GB/s in one direction, of all links of a GPU or of one NIC: usable, then raw.
-
-    Usable is what a library counts on: of NCCL, the rates of a link in src/graph/topo.h (V100, A100 20; H100 20.6;
-    Blackwell 40.1); a NIC is behind PCIe Gen5, 48. Of RCCL, 48 (MI300X) and 36 (MI250) a link.
-    """
+    """A kind of box; its rates are those of the fabric preset (docs/fabric.md)."""
 
     gpu: str
     gpus: int
     nics: int
     links: int
-    link_gb_per_s: tuple[float, float]
-    nic_gb_per_s: tuple[float, float]
+    """Of a GPU inside the box."""
     group_links: Mapping[int, int] | None = None
     """Links of a GPU to others of a group of so many; where it has no entry, libraries' rings are not known."""
     reduces: bool = False
@@ -35,17 +33,28 @@ class Machine:
 
 
 MACHINES = {
-    "dgx-v100": Machine("v100", 8, 8, 6, (20, 25), (0, 0), {2: 2, 4: 4, 8: 6}, most_boxes=1),
-    "dgx-a100": Machine("a100", 8, 8, 12, (20, 25), (25, 25), intel=False),
-    "dgx-h100": Machine("h100", 8, 8, 18, (20.6, 25), (48, 50), reduces=True),
-    "dgx-h200": Machine("h200", 8, 8, 18, (20.6, 25), (48, 50), reduces=True),
-    "h800": Machine("h800", 8, 8, 8, (20.6, 25), (48, 50), reduces=True),
-    "dgx-b200": Machine("b200", 8, 8, 18, (40.1, 50), (48, 50), reduces=True),
-    "gb200-nvl72": Machine("gb200", 72, 72, 18, (40.1, 50), (48, 50), reduces=True),
-    "mi250": Machine("mi250", 16, 16, 6, (36, 50), (16, 16), intel=False),
-    "mi300x": Machine("mi300x", 8, 8, 7, (48, 64), (50, 50), {n: n - 1 or 7 for n in range(1, 9)}, intel=False),
+    "dgx-v100": Machine("v100", 8, 8, 6, {2: 2, 4: 4, 8: 6}, most_boxes=1),
+    "dgx-a100": Machine("a100", 8, 8, 12, intel=False),
+    "dgx-h100": Machine("h100", 8, 8, 18, reduces=True),
+    "dgx-h200": Machine("h200", 8, 8, 18, reduces=True),
+    "h800": Machine("h800", 8, 8, 8, reduces=True),
+    "dgx-b200": Machine("b200", 8, 8, 18, reduces=True),
+    "gb200-nvl72": Machine("gb200", 72, 72, 18, reduces=True),
+    "mi250": Machine("mi250", 16, 16, 7, intel=False),
+    "mi300x": Machine("mi300x", 8, 8, 7, {n: n - 1 or 7 for n in range(1, 9)}, intel=False),
 }
 """By the name of the fabric preset."""
+
+
+@cache
+def _rates(kind: str, raw: bool) -> tuple[float, float]:
+    """GB/s of all links of a GPU inside its box, and of its link to a NIC; of several the least."""
+    machine = MACHINES[kind]
+    links = Fabric(kind + (":2" if machine.most_boxes > 1 else "") + (":raw" if raw else "")).links
+    outside = np.isin(links["dimension"], ("ib", "rail"))
+    rates = links["rate_gb_per_s"]
+    inside, nic = (np.bincount(links["from"], rates * of)[: machine.gpus].min() for of in (~outside, outside))
+    return float(inside), float(nic)
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class Cluster:
                     "nics=K that divides the GPUs, ratio=NUMBER, switches=plain, switches=rail:in-tree, rails=..., raw",
                     "bad-spec",
                 )
-        usable, raw = (machine.links * rate for rate in machine.link_gb_per_s)
+        (usable, nic), (raw, nic_raw) = _rates(kind, raw=False), _rates(kind, raw=True)
         return Cluster(
             name=spec.strip(),
             gpu=machine.gpu,
@@ -132,8 +141,8 @@ class Cluster:
             links_per_gpu=machine.links,
             gpu_gb_per_s=usable,
             gpu_raw_gb_per_s=raw,
-            nic_gb_per_s=machine.nic_gb_per_s[0],
-            nic_raw_gb_per_s=machine.nic_gb_per_s[1],
+            nic_gb_per_s=nic,
+            nic_raw_gb_per_s=nic_raw,
             nvls=nvls,
             sharp=sharp,
             ranks=boxes * machine.gpus,
@@ -181,10 +190,6 @@ class Cluster:
         )
 
 
-TOFU_GB_PER_S = 6.8
-"""Of a link of Fugaku (TofuD)."""
-
-
 def _fugaku(name: str, shape: str) -> Cluster:
     """Nodes of a torus: a link along a dimension of two nodes, two along a longer one."""
     if not re.fullmatch(r"\d{1,5}(x\d{1,5}){2}", shape):
@@ -194,5 +199,5 @@ def _fugaku(name: str, shape: str) -> Cluster:
     if not 1 <= nodes <= MOST_RANKS:
         raise AntiphonError(f"{name[:60]}: 1 to {MOST_RANKS:,} nodes are modelled", "too-large")
     links = sum(min(size - 1, 2) for size in sizes)
-    rate = links * TOFU_GB_PER_S
+    rate = links * float(Fabric("fugaku:2x2x2").links["rate_gb_per_s"][0])
     return Cluster(name, "fugaku", 1, nodes, 1, links, rate, rate, rate, rate, False, False, nodes)
