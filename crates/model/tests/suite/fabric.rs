@@ -2,7 +2,7 @@
 
 use antiphon_base::error::{Code, Result};
 use antiphon_base::units::Rate;
-use antiphon_model::fabric::{Fabric, Link, Node, PRESETS, Shape, file::MAX_FILE_BYTES};
+use antiphon_model::fabric::{Fabric, Link, Node, PRESETS, Reduces, Shape, SwitchCompute, file::MAX_FILE_BYTES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -14,7 +14,7 @@ const SPECS: [&str; 14] = [
     "ring:16,slow=0>1:0.125",
     "fc:8@12.5",
     "hypercube:4,drop=0-1",
-    "switch:16,exclude=2",
+    "switch:16,exclude=2,switches=in-tree",
     "bigraph:3x2,dead=0",
     "dgx1v@25,drop=2-3",
     "dgx-a100:2@240+20,dead=17",
