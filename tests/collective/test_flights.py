@@ -144,7 +144,8 @@ def test_groups_of_a_grid(commands: Any, tmp_path: Path) -> None:
             assert set(of) > {4}
             assert sum(of.values()) == document["tables"]["links"][row["link"]]["bytes"]
             assert sum(each["share"] for each in row["flights"]) == pytest.approx(1)
-            assert row["wait_ns"] is None if fidelity == "flit" else row["wait_ns"] > 0
+            assert (row["wait_ns"] is None) == (fidelity == "flit")
+        assert fidelity == "flit" or max(row["wait_ns"] for row in links) > 0
     table = commands.invoke("flights", "mesh:4x4", file, "--contended", "3").stdout
     assert "Links most contended" in table
     assert "Bound of all together" in table

@@ -171,7 +171,7 @@ pub(crate) struct Shares {
 struct Share {
     flight: u32,
     served: Ticks,
-    /// Messages, packets or interfaces that wait, and since when the next of them does.
+    /// Messages, packets or interfaces that wait, and since when the next of them waits for others.
     waiting: u32,
     since: Ticks,
 }
@@ -196,7 +196,7 @@ impl Shares {
         let share = self.share(flight);
         share.served = share.served.max(level);
         if share.waiting == 0 {
-            share.since = now;
+            share.since = share.since.max(now);
         }
         share.waiting += 1;
         share.served
@@ -212,18 +212,19 @@ impl Shares {
         self.share(flight).served += time;
     }
 
-    /// What waits of a flight that had been served for `level` begins at `now`; returns how long it waited.
-    pub fn begin(&mut self, flight: u32, now: Ticks, level: Ticks) -> Ticks {
+    /// What waits of a flight that had been served for `level` begins at `now`, and takes `time`; returns how long it waited for
+    /// others.
+    pub fn begin(&mut self, flight: u32, level: Ticks, now: Ticks, time: Ticks) -> Ticks {
         self.level = level;
         let share = self.share(flight);
         share.waiting = share.waiting.saturating_sub(1);
-        now.saturating_sub(std::mem::replace(&mut share.since, now))
+        now.saturating_sub(std::mem::replace(&mut share.since, now + time))
     }
 
     /// Appends what decides the future.
     pub fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
         let words = |share: &Share| {
-            let since = if share.waiting > 0 { now.wrapping_sub(share.since) } else { 0 };
+            let since = if share.waiting > 0 { share.since.wrapping_sub(now) } else { share.since.saturating_sub(now) };
             [share.flight.into(), share.waiting.into(), share.served.saturating_sub(self.level), since]
         };
         state.extend(self.of.iter().flat_map(words));

@@ -17,7 +17,7 @@ proptest! {
         packets in 1u64..90,
         (_, order) in prop::sample::select(Order::ALL),
         follows in any::<bool>(),
-        arbitration in prop::sample::select(&[Arbitration::Fifo, Arbitration::RoundRobin][..]),
+        arbitration in prop::sample::select(&[Arbitration::Arrival, Arbitration::RoundRobin][..]),
     ) {
         let fabric = Fabric::parse(fabric).unwrap();
         let build = |spec: &&str| {

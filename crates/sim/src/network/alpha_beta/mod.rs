@@ -174,9 +174,10 @@ impl AlphaBeta<'_> {
         }
         if let Some(Reverse(((served, _), message))) = at.waiting.pop() {
             if self.ranking.is_shared(link) {
-                let flight = self.plan.jobs[message.turn.2 as usize].flight;
+                let job = &self.plan.jobs[message.turn.2 as usize];
+                let time = self.plan.kind(job).packets.count * self.plan.packet_time(job, link);
                 let level = if self.ranking.is_fair(link) { served } else { 0 };
-                self.traffic.waited(link, at.shares.begin(flight, now, level));
+                self.traffic.waited(link, at.shares.begin(job.flight, level, now, time));
             }
             self.cross(link, message);
             self.agenda.push(self.links[link as usize].free_at, LinkEvent::Free { link });

@@ -256,7 +256,7 @@ impl Packet<'_> {
         if self.ranking.is_shared(link) {
             let flight = self.plan.jobs[flow.transfer as usize].flight;
             let shares = &mut self.shares[link as usize];
-            let wait = shares.begin(flight, start, shares.served(flight));
+            let wait = shares.begin(flight, shares.served(flight), start, service.packet_time);
             if self.ranking.is_fair(link) {
                 shares.add(flight, service.packet_time);
             }
