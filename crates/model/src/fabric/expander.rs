@@ -98,7 +98,7 @@ fn random_regular(count: u32, degree: u32, seed: u64) -> Vec<(u32, u32)> {
     let mut drawn = 0;
     let mut below = |limit: usize| {
         drawn += 1;
-        (u128::from(mix(seed, [drawn, 0, 0])) * limit as u128 >> 64) as usize
+        ((u128::from(mix(seed, [drawn, 0, 0])) * limit as u128) >> 64) as usize
     };
     let mut free = vec![degree; count as usize];
     let mut open: Vec<u32> = (0..count).collect();
