@@ -31,18 +31,18 @@ pub(super) const DRAGONFLY: FabricPreset = FabricPreset::new(
 .with(&[Opt::count("groups", 2, 1 << 20, Derived("A H + 1"), "Groups, each joined to every other by one link.")]);
 
 /// A graph of ranks and switches.
-pub(super) struct Network {
+pub(super) struct SwitchNetwork {
     nodes: Vec<Node>,
     links: Vec<Link>,
     ranks: u32,
 }
 
-impl Network {
+impl SwitchNetwork {
     /// The ranks of a network, in the lowest row of a drawing.
     ///
     /// # Errors
     /// [`Code::TooLarge`] past the limits of a fabric, before memory is taken.
-    pub fn new(request: &PresetRequest, ranks: u64, switches: u64, cables: u64) -> Result<Network> {
+    pub fn new(request: &PresetRequest, ranks: u64, switches: u64, cables: u64) -> Result<SwitchNetwork> {
         let links = cables.saturating_mul(2);
         if ranks > MAX_RANKS as u64 || ranks + switches > MAX_NODES as u64 || links > MAX_LINKS as u64 {
             let what = format!(
@@ -53,7 +53,7 @@ impl Network {
             return Err(Error::new(Code::TooLarge, what));
         }
         let nodes = (0..ranks as u32).map(|rank| Node::rank(rank, [3.0, f64::from(rank)])).collect();
-        Ok(Network { nodes, links: Vec::with_capacity(links as usize), ranks: ranks as u32 })
+        Ok(SwitchNetwork { nodes, links: Vec::with_capacity(links as usize), ranks: ranks as u32 })
     }
 
     /// More switches, in a row of a drawing, and the first of them.
@@ -96,7 +96,8 @@ fn three_levels(request: &PresetRequest, ports: u32) -> Result<Fabric> {
     }
     let (half, k) = (ports / 2, u64::from(ports));
     let ranks = k.saturating_mul(k).saturating_mul(k) / 4;
-    let mut network = Network::new(request, ranks, k.saturating_mul(k).saturating_mul(5) / 4, ranks.saturating_mul(3))?;
+    let mut network =
+        SwitchNetwork::new(request, ranks, k.saturating_mul(k).saturating_mul(5) / 4, ranks.saturating_mul(3))?;
     let edges = network.switches("edge", ports * half, 2.0);
     let middles = network.switches("aggregation", ports * half, 1.0);
     let cores = network.switches("core", half * half, 0.0);
@@ -118,7 +119,7 @@ fn leaves(request: &PresetRequest, [leaves, hosts]: [u32; 2]) -> Result<Fabric> 
     }
     let (spines, [l, h]) = (hosts / ratio, [leaves, hosts].map(u64::from));
     let (ranks, ups) = (l.saturating_mul(h), l.saturating_mul(spines.into()));
-    let mut network = Network::new(request, ranks, l + u64::from(spines), ranks.saturating_add(ups))?;
+    let mut network = SwitchNetwork::new(request, ranks, l + u64::from(spines), ranks.saturating_add(ups))?;
     let first = network.switches("leaf", leaves, 2.0);
     let above = network.switches("spine", spines, 1.0);
     network.hosts(first, hosts);
@@ -142,7 +143,7 @@ fn dragonfly(request: &PresetRequest, [p, a, h]: [u32; 3]) -> Result<Fabric> {
     let routers = groups.saturating_mul(a.into());
     let (ranks, local) = (routers.saturating_mul(p.into()), routers.saturating_mul(u64::from(a - 1)) / 2);
     let cables = ranks.saturating_add(local).saturating_add(groups.saturating_mul(groups - 1) / 2);
-    let mut network = Network::new(request, ranks, routers, cables)?;
+    let mut network = SwitchNetwork::new(request, ranks, routers, cables)?;
     let first = network.switches("router", routers as u32, 2.0);
     network.hosts(first, p);
     let groups = groups as u32;

@@ -1,6 +1,6 @@
 //! Graphs of routers with short paths and no structure of levels: Slim Fly and Jellyfish.
 
-use super::clos::Network;
+use super::clos::SwitchNetwork;
 use super::spec::{FabricPreset, PresetRequest, numbers};
 use super::ways::mix;
 use super::{Fabric, MAX_NODES};
@@ -24,8 +24,8 @@ pub(super) const JELLYFISH: FabricPreset = FabricPreset::new(
 );
 
 /// The graph of McKay, Miller and Siran on two blocks of `q` x `q` routers ("Slim Fly: A Cost Effective Low-Diameter
-/// Network Topology", Besta and Hoefler, SC 2014, section II-B): routers of a column differ by a generator, and `(0,
-/// x, y)` is joined to `(1, m, c)` if `y = m x + c`.
+/// Network Topology", Besta and Hoefler, SC 2014, section II-B): routers of a column differ by a generator, and
+/// `(0, x, y)` is joined to `(1, m, c)` if `y = m x + c`.
 fn slimfly(request: &PresetRequest, [q]: [u32; 1]) -> Result<Fabric> {
     let is_prime = |n: u32| n > 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     if u64::from(q) * u64::from(q) > MAX_NODES as u64 || !is_prime(q) {
@@ -50,7 +50,7 @@ fn slimfly(request: &PresetRequest, [q]: [u32; 1]) -> Result<Fabric> {
     let hosts = request.options.given("hosts").map_or(degree.div_ceil(2), |hosts| hosts.whole() as u32);
     let routers = 2 * q * q;
     let ranks = u64::from(routers) * u64::from(hosts);
-    let mut network = Network::new(request, ranks, routers.into(), ranks + u64::from(routers * degree) / 2)?;
+    let mut network = SwitchNetwork::new(request, ranks, routers.into(), ranks + u64::from(routers * degree) / 2)?;
     let first = network.switches("router", routers, 2.0);
     network.hosts(first, hosts);
     let router = |block: u32, column: u32, row: u32| first + (block * q + column) * q + row;
@@ -78,7 +78,7 @@ fn jellyfish(request: &PresetRequest, [switches, ports, hosts, seed]: [u32; 4]) 
     let (ranks, cables) = (s.saturating_mul(hosts.into()), s.saturating_mul(degree.into()) / 2);
     let mut draw = 0;
     loop {
-        let mut network = Network::new(request, ranks, s, ranks.saturating_add(cables))?;
+        let mut network = SwitchNetwork::new(request, ranks, s, ranks.saturating_add(cables))?;
         let first = network.switches("switch", switches, 2.0);
         network.hosts(first, hosts);
         for (one, other) in random_regular(switches, degree, u64::from(seed) << 8 | draw) {
@@ -98,7 +98,7 @@ fn random_regular(count: u32, degree: u32, seed: u64) -> Vec<(u32, u32)> {
     let mut drawn = 0;
     let mut below = |limit: usize| {
         drawn += 1;
-        (u128::from(mix(seed, [drawn, 0, 0])) * limit as u128 >> 64) as usize
+        ((u128::from(mix(seed, [drawn, 0, 0])) * limit as u128) >> 64) as usize
     };
     let mut free = vec![degree; count as usize];
     let mut open: Vec<u32> = (0..count).collect();

@@ -1,7 +1,7 @@
 //! HammingMesh: boards of accelerators in a mesh, whose rows and columns switches join ("HammingMesh: A Network
 //! Topology for Large-Scale Deep Learning", Hoefler et al., SC 2022).
 
-use super::clos::Network;
+use super::clos::SwitchNetwork;
 use super::spec::{FabricPreset, PresetRequest};
 use super::{Fabric, NodeId};
 use antiphon_base::error::Result;
@@ -23,7 +23,7 @@ fn hammingmesh(request: &PresetRequest, [a, b, x, y]: [u32; 4]) -> Result<Fabric
     }
     let [rows, columns] = [[a, x], [b, y]].map(|pair| u64::from(pair[0]).saturating_mul(pair[1].into()));
     let ranks = rows.saturating_mul(columns);
-    let mut network = Network::new(request, ranks, rows.saturating_add(columns), ranks.saturating_mul(2))?;
+    let mut network = SwitchNetwork::new(request, ranks, rows.saturating_add(columns), ranks.saturating_mul(2))?;
     let [rows, columns] = [rows, columns].map(|size| size as u32);
     for (along, label, board, boards, lines) in [(1, "row", b, y, rows), (columns, "column", a, x, columns)] {
         let first = if boards > 1 { network.switches(label, lines, f64::from(along.min(2))) } else { 0 };

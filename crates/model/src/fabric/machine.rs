@@ -325,6 +325,34 @@ fn leaves_and_spines(
 }
 
 #[cfg(test)]
+impl Fabric {
+    /// Bytes per second that leave a node over all links with a label.
+    pub(super) fn rate_out(&self, node: NodeId, label: &str) -> u64 {
+        let links = self.out_links(node).iter().map(|&id| self.link(id));
+        links.filter(|link| link.dimension == label).filter_map(|link| link.rate).map(|rate| rate.0).sum()
+    }
+
+    /// Most links on a shortest way between two ranks, from some 200 of them.
+    pub(super) fn diameter(&self) -> usize {
+        let from = |rank: usize| {
+            let mut hops = vec![usize::MAX; self.nodes.len()];
+            let mut queue = std::collections::VecDeque::from([self.node_of_rank(rank as u32)]);
+            hops[queue[0] as usize] = 0;
+            while let Some(node) = queue.pop_front() {
+                for to in self.out_links(node).iter().map(|&id| self.link(id).to) {
+                    if hops[to as usize] == usize::MAX {
+                        hops[to as usize] = hops[node as usize] + 1;
+                        queue.push_back(to);
+                    }
+                }
+            }
+            (0..self.ranks() as u32).map(|rank| hops[self.node_of_rank(rank) as usize]).max().unwrap_or(0)
+        };
+        (0..self.ranks()).step_by(self.ranks() / 200 + 1).map(from).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -372,33 +400,5 @@ mod tests {
         }
         assert_eq!(fabric.neighbours(id("rail1")), ["nic0.1", "nic1.1", "nic2.1"].map(id));
         assert_eq!(Fabric::parse("mi300x:2:nics=8").unwrap().shape, Fabric::parse("mi300x:2").unwrap().shape);
-    }
-}
-
-#[cfg(test)]
-impl Fabric {
-    /// Bytes per second that leave a node over all links with a label.
-    pub(super) fn rate_out(&self, node: NodeId, label: &str) -> u64 {
-        let links = self.out_links(node).iter().map(|&id| self.link(id));
-        links.filter(|link| link.dimension == label).filter_map(|link| link.rate).map(|rate| rate.0).sum()
-    }
-
-    /// Most links on a shortest way between two ranks, from some 200 of them.
-    pub(super) fn diameter(&self) -> usize {
-        let from = |rank: usize| {
-            let mut hops = vec![usize::MAX; self.nodes.len()];
-            let mut queue = std::collections::VecDeque::from([self.node_of_rank(rank as u32)]);
-            hops[queue[0] as usize] = 0;
-            while let Some(node) = queue.pop_front() {
-                for to in self.out_links(node).iter().map(|&id| self.link(id).to) {
-                    if hops[to as usize] == usize::MAX {
-                        hops[to as usize] = hops[node as usize] + 1;
-                        queue.push_back(to);
-                    }
-                }
-            }
-            (0..self.ranks() as u32).map(|rank| hops[self.node_of_rank(rank) as usize]).max().unwrap_or(0)
-        };
-        (0..self.ranks()).step_by(self.ranks() / 200 + 1).map(from).max().unwrap_or(0)
     }
 }
