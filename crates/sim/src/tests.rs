@@ -592,8 +592,9 @@ fn skipped_periods_change_no_result(specs: &[&str], sizes: &[u64]) {
             let first = if name == "optimal" { format!("{name}:piece=16KiB") } else { name.to_string() };
             let specs = [first, format!("{name}:chunk=30kB")];
             for spec in &specs[..if chunked { 2 } else { 1 }] {
-                for (system, &bytes) in PRESETS.iter().flat_map(|preset| sizes.iter().map(|bytes| (preset.name, bytes)))
-                {
+                // Those of GPUs, at the end, are alike.
+                let systems = PRESETS[..7].iter().map(|preset| preset.name);
+                for (system, &bytes) in systems.flat_map(|system| sizes.iter().map(move |bytes| (system, bytes))) {
                     let system = System::preset(system).unwrap();
                     let collective = Collective::new(Kind::AllReduce);
                     if let Ok(schedule) = algorithm::build(&fabric, &system, collective, bytes, spec) {

@@ -106,7 +106,7 @@ def run_document(run: antiphon.Run, fabric: antiphon.Fabric | None = None) -> Do
         " | Packet hops / flit hops {result.packet_hops} / {result.flit_hops}",
         without=["Steps"] if steps == NO_STEPS else [],
         size=lambda _: size_text(run.bytes, run.matrix_bytes),
-        system=lambda _: platform(run.system, result.fidelity, *(result.protocol,) * (result.protocol is not None)),
+        system=lambda _: platform(run.system, result.fidelity, *filter(None, [result.protocol])),
         proof=_proof_mark,
         lower=_bound_of,
         most=lambda _: links["utilization"].max(),
