@@ -22,7 +22,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 /// Links, times groups of ranks between which they have prices, times collectives: about a second.
-const MOST_WORK: usize = 1 << 25;
+const MOST_WORK: usize = 1 << 24;
 /// Most ranks of a fabric whose own limits are looked for.
 const MOST_RANKS: usize = 512;
 
