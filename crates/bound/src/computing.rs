@@ -7,7 +7,7 @@
 use super::capacity::Capacities;
 use super::task::Task;
 use antiphon_model::collective::Kind;
-use antiphon_model::fabric::{Fabric, NodeId};
+use antiphon_model::fabric::{Fabric, Link, NodeId};
 
 /// The links of a star: of every rank one to the switch, which is read and written to, and one from it.
 pub(super) struct ReadStar {
@@ -21,7 +21,7 @@ impl ReadStar {
         let mut switches = fabric.computing_switches();
         let (Some(switch), None) = (switches.next(), switches.next()) else { return None };
         let compute = fabric.nodes[switch as usize].compute?;
-        let joins = |link: &antiphon_model::fabric::Link| link.from == switch || link.to == switch;
+        let joins = |link: &Link| link.from == switch || link.to == switch;
         let alone = task.sites.iter().all(|site| site.ranks == 1) && task.helpers.is_empty();
         if !compute.is_on_read() || !compute.multicasts || !alone || !fabric.links.iter().all(joins) {
             return None;
@@ -67,4 +67,78 @@ pub(super) fn freed(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Op
         *capacity = if computes(link.from) || computes(link.to) { most } else { *capacity };
     }
     Some(freed)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lower_bound;
+    use antiphon_base::error::Code;
+    use antiphon_model::collective::{Collective, Kind};
+    use antiphon_model::fabric::{Fabric, Reduces, SwitchCompute};
+    use antiphon_model::schedule::Certificate;
+    use antiphon_model::system::System;
+
+    fn rates_ps(spec: &str, kind: Kind) -> u64 {
+        let (fabric, system) = (Fabric::parse(spec).unwrap(), System::preset("ideal").unwrap());
+        let bound = lower_bound(&fabric, &system, Collective::new(kind), 840_000_000, None).unwrap();
+        bound.volume_ps.max(bound.cut_ps).max(bound.strength_ps.unwrap_or(0))
+    }
+
+    /// NVLS: D (n + 1) / n over the rate (nccl-tests, pull request 239), from four ranks on; SHARP: D over the rate.
+    #[test]
+    fn an_all_reduce_through_a_switch() {
+        let ms = |parts: u64, of: u64| 840_000_000_000 * parts / of / 100;
+        for ranks in 2..9u64 {
+            let time = |mode: &str| rates_ps(&format!("switch:{ranks}@100,switches={mode}"), Kind::AllReduce);
+            let plain = ms(2 * (ranks - 1), ranks);
+            assert_eq!(time("plain"), plain);
+            assert_eq!(time("on-read"), plain.min(ms(ranks + 1, ranks)), "{ranks}");
+            assert_eq!(time("in-tree"), plain.min(ms(1, 1)));
+        }
+        // A slower link is a cut. Nothing is gained for what is not summed and spread.
+        assert_eq!(rates_ps("switch:8@100,slow=0-8:0.5,switches=on-read", Kind::AllReduce), ms(2, 1));
+        for kind in [Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll] {
+            assert_eq!(rates_ps("switch:8@100,switches=on-read", kind), ms(7, 8), "{kind:?}");
+        }
+    }
+
+    /// Boxes whose switches add still have to exchange sums by their NICs, twice over if nothing adds between them.
+    #[test]
+    fn an_all_reduce_between_boxes() {
+        let ms = |parts: u64, of: u64| 840_000_000_000 * parts / of / 400;
+        for boxes in [2, 4] {
+            let time = |switches: &str| rates_ps(&format!("dgx-h100:{boxes}:raw{switches}"), Kind::AllReduce);
+            assert_eq!(time(""), ms(2 * (boxes - 1), boxes));
+            assert_eq!(time(",switches=rail:in-tree"), ms(1, 1));
+            assert!(time("") < time(",switches=plain"));
+        }
+    }
+
+    /// All claims of a certificate are checked by prices, also where switches add.
+    #[test]
+    fn certificates_claim_no_more_than_they_prove() {
+        let system = System::preset("ideal").unwrap();
+        let mut fabric = Fabric::parse("switch:4@100,switches=on-read").unwrap();
+        let schedule = |fabric: &Fabric| {
+            let mut builder =
+                antiphon_model::schedule::Builder::new("t", fabric, Collective::new(Kind::AllReduce), 400);
+            builder.schedule.switches = vec![4];
+            let lane = builder.block((0, 400), 400);
+            use antiphon_model::schedule::Op::{Copy, Reduce};
+            (0..4).for_each(|rank| _ = builder.send(Reduce, rank, 4, lane, 0).unwrap());
+            builder.send(Copy, 4, 0, lane, 1).unwrap();
+            builder.send(Copy, 0, 4, lane, 2).unwrap();
+            (0..4).for_each(|rank| _ = builder.send(Copy, 4, rank, lane, 3).unwrap());
+            builder.finish().unwrap()
+        };
+        // One rank reads and writes all: its links carry everything twice, the mean link 5/4.
+        let mut read = schedule(&fabric);
+        let found = crate::certificate(&fabric, &system, &read, None).unwrap();
+        assert_eq!(found.share_ppm, 625_000);
+        read.certificate = Some(Certificate { share_ppm: 700_000, ..found });
+        assert_eq!(crate::certified(&fabric, &system, &read).unwrap_err().code, Code::NotProven);
+        // As a switch that adds in a tree it has less to do, so that the same is further from the optimum.
+        fabric.nodes[4].compute = Some(SwitchCompute::of(Reduces::InTree));
+        assert_eq!(crate::certificate(&fabric, &system, &schedule(&fabric), None).unwrap().share_ppm, 500_000);
+    }
 }
