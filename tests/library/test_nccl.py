@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import time
 from typing import Any
@@ -109,6 +110,18 @@ def test_more_bytes_never_take_less_at_large_sizes(kind: str) -> None:
                 assert all(0 < each.time_us < math.inf and each.channels > 0 for each in found)
                 times.append(found[0].time_us)
             assert model is rccl or times[-10:] == sorted(times[-10:])
+
+
+@pytest.mark.parametrize(
+    "spec", ["dgx-a100:2", "dgx-h100:2", "dgx-h100:3", "dgx-h100:64", "dgx-b200:2", "gb200-nvl72:2"]
+)
+def test_no_large_size_is_faster_than_nics(spec: str) -> None:
+    """What leaves a box: all data twice but for the box's own share, once if switches between boxes add."""
+    for nics, switches in itertools.product((1, 2, 4, 8), ("nvs:on-read", "rail:in-tree")):
+        cluster = Cluster.parse(f"{spec},nics={nics},switches={switches}")
+        share = 1 if cluster.sharp else 2 * (cluster.boxes - 1) / cluster.boxes
+        least_us = share * 8 * GIB / (1000 * nics * cluster.nic_raw_gb_per_s)
+        assert expected(cluster, "all-reduce", 8 * GIB).time_us >= least_us
 
 
 def test_the_largest_cluster_takes_no_time() -> None:

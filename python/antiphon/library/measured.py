@@ -21,6 +21,8 @@ from antiphon.library.nccl import Choice, bus_factor
 
 START_US, RAMP_US, RAMP_HALF_US = 20, 120, 300
 
+LARGE = 1 << 33
+"""Bytes from which no library corrects bandwidths."""
 RINGS = {"v100": 1.1, "a100": 232 / 240, "mi300x": 45 / 48}
 """What rings reach of the rate that the library counts on; others all of it."""
 NVLS = {"h100": 308 / 450, "h200": 308 / 450, "h800": 308 / 450, "b200": 435 / 900, "gb200": 435 / 900}
@@ -84,8 +86,9 @@ def expected(
         return _bare(cluster, collective, bytes, floor_us)
     if library not in ("nccl", "rccl"):
         raise AntiphonError(f"no library '{library[:40]}'; known: nccl, rccl, none", "unknown-name")
-    choices = (nccl if library == "nccl" else rccl).choices(cluster, collective, bytes)
-    link_us = min(bytes / (1000 * _gb_per_s(cluster, collective, each)) for each in choices)
+    model = (nccl if library == "nccl" else rccl).choices
+    choices = model(cluster, collective, bytes)
+    link_us = min(bytes / (1000 * _gb_per_s(cluster, collective, each)) for each in model(cluster, collective, LARGE))
     choice = choices[0]
     # NCCL underrates NVLS on few GPUs, and uses it nevertheless.
     able = [each for each in choices if each.algorithm == "nvls" and choice.protocol == "Simple"] + [choice]
@@ -93,7 +96,8 @@ def expected(
     own_us = corrected_us(cluster, collective, bytes, reached)
     ramp_us = START_US + RAMP_US * math.sqrt(link_us / (link_us + RAMP_HALF_US))
     floor = choice.latency_us if floor_us is None else floor_us
-    time_us = max(floor, own_us, ramp_us + link_us)
+    # RCCL's corrections between boxes serve its choice: they are no times.
+    time_us = max(floor, own_us if library == "nccl" or cluster.boxes == 1 else 0, ramp_us + link_us)
     bus = bus_factor(collective, cluster.ranks) * bytes / (1000 * time_us)
     return Expected(time_us, reached.algorithm, reached.protocol, bus, floor, ramp_us, link_us, choice)
 
@@ -107,7 +111,13 @@ def _gb_per_s(cluster: Cluster, collective: str, choice: Choice) -> float:
     """Measured algorithm bandwidth of a choice at large sizes; where nothing was measured the library's own."""
     if choice.algorithm == "nvls" and cluster.boxes == 1 and collective == "all-reduce":
         return nvls_gb_per_s(NVLS[cluster.gpu] * cluster.gpu_raw_gb_per_s, cluster.ranks)
-    return choice.algorithm_gb_per_s * RINGS.get(cluster.gpu, 1)
+    rate = choice.algorithm_gb_per_s * RINGS.get(cluster.gpu, 1)
+    if cluster.boxes == 1 or collective in ("broadcast", "reduce"):
+        return rate
+    # What leaves a box: NCCL counts a hundredth more on two boxes with few NICs.
+    others = (cluster.boxes - 1) / cluster.boxes
+    share = others if collective != "all-reduce" else 1 if cluster.sharp else 2 * others
+    return min(rate, cluster.nics_per_box * cluster.nic_gb_per_s / share)
 
 
 def _bare(cluster: Cluster, collective: str, bytes: int, floor_us: float | None) -> Expected:

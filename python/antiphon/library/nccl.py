@@ -135,7 +135,9 @@ class _Model:
         self.reduces = collective == "all-reduce"
         self.factor = bus_factor(collective, self.n)
         self.inside, self.between, self.channels = _channels(cluster, self.row)
-        self.outside = max((each for each in BETWEEN[self.row] if each <= _nic(cluster)), default=0)
+        # Of NVLS, a channel between boxes: heads share NICs if there are fewer.
+        nic = _nic(cluster) * min(1, cluster.nics_per_box / cluster.gpus_per_box)
+        self.outside = max((each for each in BETWEEN[self.row] if each <= nic), default=0)
         self.bus = self.channels * (self.inside if self.k <= 2 else self.between)
 
     def choices(self, bytes: int) -> list[Choice]:
@@ -214,11 +216,11 @@ class _Model:
             channel = next(each for each in INSIDE[self.row] if each * heads <= self.cluster.gpu_gb_per_s)
             inside = channel * efficiency * (heads - 1) / heads
             inside *= 2 if self.reduces else (self.p - 1) / self.p
-            if self.k == 1 or self.cluster.sharp:
+            if self.k == 1 or (self.cluster.sharp and self.outside):
                 rate = heads * (inside if self.k == 1 else min(inside, self.outside))
                 latency = NVLINK["nvls"][2] + (0 if self.k == 1 else self._step("nvls", 2))
                 paths.append(("nvls", "Simple", heads, latency, rate / self.factor if self.reduces else rate))
-            if self.k > 1 and self.reduces:
+            if self.k > 1 and self.reduces and self.outside:
                 outside = self.outside * (2 if self.k == 2 else 1)
                 rate = heads * min(inside, outside, NVLS_TREE_CHANNEL[self.row][self.column])
                 latency = NVLINK["nvls"][2] + 2 * int(math.log2(self.k)) * self._step("nvls_tree", 2)
