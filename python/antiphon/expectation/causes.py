@@ -66,8 +66,10 @@ FAULTS: dict[str, Fault] = {
 }
 """What is left of a cluster with each fault; None where it cannot have it."""
 RING = "ring instead of tree"
+SHAPED, SHAPE = 1 << 20, 0.3
+"""Where large sizes take alike, those from here on tell faults apart: their mean deviation counts by this weight."""
 LATER = 0.002
-"""Added to the deviation for each place in the table: where faults look alike, the commoner one is first."""
+"""Added for each place in the table: where faults look alike, the commoner one is first."""
 
 
 def causes_of(
@@ -78,16 +80,21 @@ def causes_of(
     large = [size for size in times_us if size >= max(ASYMPTOTE, max(times_us) // 8)]
     if not large or cluster.gpus_per_box == 1:  # Fugaku has none of these parts
         return []
-    healthy = {size: expected(cluster, collective, size, library, floor_us).time_us for size in large}
+    shape = [size for size in times_us if size >= SHAPED]
+    healthy = {size: expected(cluster, collective, size, library, floor_us).time_us for size in shape}
 
     def away(expected_us: Mapping[int, float]) -> float:
         return abs(statistics.median(math.log(times_us[size] / expected_us[size]) for size in large))
+
+    def unlike(expected_us: Mapping[int, float]) -> float:
+        return statistics.fmean(abs(math.log(times_us[size] / expected_us[size])) for size in shape)
 
     found = []
     for place, (fault, curves) in enumerate(faults_of(cluster, collective, library, floor_us, healthy).items()):
         nearest = min(curves, key=away)
         if away(nearest) < min(math.log(NEAR), away(healthy)):
-            found.append((away(nearest) + LATER * place, {"fault": fault, "expected_us": nearest[max(large)]}))
+            order = away(nearest) + SHAPE * unlike(nearest) + LATER * place
+            found.append((order, {"fault": fault, "expected_us": nearest[max(large)]}))
     return [cause for _, cause in sorted(found, key=lambda each: each[0])]
 
 
