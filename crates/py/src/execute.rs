@@ -58,7 +58,7 @@ impl Execution {
 
 impl Execution {
     /// On arrays of `A` that hold numbers `T`.
-    fn run_as<A: numpy::Element + Pod, T: Pod + Send + Sync + Add<Output = T>>(
+    fn run_as<A: numpy::Element + Pod, T: Pod + Default + Send + Sync + Add<Output = T>>(
         &self,
         py: Python<'_>,
         mut arrays: Vec<PyReadwriteArray1<'_, A>>,

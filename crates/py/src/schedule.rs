@@ -397,7 +397,7 @@ impl Schedule {
 }
 
 impl Schedule {
-    fn execute_as<'py, T: Element + Copy + Send + Sync + Add<Output = T>>(
+    fn execute_as<'py, T: Element + Copy + Default + Send + Sync + Add<Output = T>>(
         &self,
         py: Python<'py>,
         arrays: Vec<PyReadonlyArray1<'py, T>>,
