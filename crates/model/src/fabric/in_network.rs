@@ -24,7 +24,7 @@ pub struct SwitchCompute {
     pub reduces: Option<Reduces>,
     /// Whether it sends what it has to several nodes.
     pub multicasts: bool,
-    /// Bytes a second that it adds from each of its links; as fast as they come if `None`.
+    /// Bytes a second that it adds or multicasts from each of its links; as fast as they come if `None`.
     pub rate: Option<Rate>,
 }
 

@@ -34,7 +34,7 @@ pub struct MessageKind {
     pub fetch: Fetch,
 }
 
-/// How fast a switch adds: so fast from each link that leads to it.
+/// How fast a switch takes in what it adds or multicasts: so fast from each link that leads to it.
 fn switch_rate(fabric: &Fabric, node: NodeId) -> Rate {
     let rate = fabric.nodes[node as usize].compute.and_then(|compute| compute.rate);
     let ports = fabric.links.iter().filter(|link| link.to == node).count() as u64;
@@ -76,7 +76,7 @@ impl MessageKind {
     pub(super) fn resolved(self, costs: CostModel) -> MessageKind {
         let MessageCost { packets, mut adding_ps, fetch } = costs.message_read(self.bytes, self.adds, self.reads);
         if let Some(rate) = self.switch {
-            adding_ps = if self.adds { rate.time_for(self.bytes) } else { 0 };
+            adding_ps = rate.time_for(self.bytes);
         }
         MessageKind { packets, reduce: adding_ps, fetch, ..self }
     }
