@@ -4,7 +4,7 @@ use super::paths::CheapestPaths;
 use super::task::Task;
 use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
-use antiphon_model::fabric::{Fabric, Link, LinkId};
+use antiphon_model::fabric::{DimensionShape, Fabric, Link, LinkId};
 use antiphon_model::schedule::Op;
 use antiphon_model::system::System;
 use antiphon_sim::Fidelity;
@@ -37,7 +37,10 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task, fidelity: O
         Kind::Reduce => (all(), root()),
     };
     let reversed = receivers.len() < senders.len();
-    let (starts, ends) = if reversed { (receivers, senders) } else { (senders, receivers) };
+    let (mut starts, ends) = if reversed { (receivers, senders) } else { (senders, receivers) };
+    if starts.len() == ends.len() && starts.len() == fabric.ranks() && !task.has_matrix() && has_like_ranks(fabric) {
+        starts.truncate(1);
+    }
     // Rounded down, as nothing of a bound may be above the truth.
     let picos =
         |ticks: u64, flits: u64| ((u128::from(ticks) * u128::from(flits)) >> BITS).min(u64::MAX.into()) as Picos;
@@ -60,4 +63,15 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task, fidelity: O
     }
     let fastest = fabric.links.iter().map(flit).min().unwrap_or(0);
     head.saturating_add(picos(fastest, following)).saturating_add(hand_off_ps).saturating_add(system.launch_ps())
+}
+
+/// Whether every rank sees the same around it: a product without ends whose links are alike in each dimension.
+fn has_like_ranks(fabric: &Fabric) -> bool {
+    let Some(product) = fabric.product() else { return false };
+    let mut alike: HashMap<&str, &Link> = HashMap::new();
+    product.dimensions.iter().all(|dimension| dimension.shape != DimensionShape::Line)
+        && fabric.links.iter().all(|link| {
+            let first = *alike.entry(&link.dimension).or_insert(link);
+            (first.rate, first.latency, first.speed_permille) == (link.rate, link.latency, link.speed_permille)
+        })
 }
