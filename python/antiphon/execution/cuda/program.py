@@ -97,7 +97,7 @@ class Flattening:
         import numpy as np
 
         if schedule.switches:
-            what = f"a GPU has no switches, and some add in {schedule.algorithm}; give a schedule in which only ranks do"
+            what = f"a GPU has no switches, which add in {schedule.algorithm}; give a schedule in which only ranks do"
             raise AntiphonError(what, "not-applicable")
         self.element, self.schedule, document = element_bytes, schedule, json.loads(schedule.to_json())
         table = {name: column.astype(np.int64) for name, column in schedule.transfers.items()}
