@@ -77,11 +77,14 @@ fn root(request: &Request, shard: u32) -> u32 {
 /// What a way costs, how many begin with the same link, and where it starts.
 type WayKey = (u64, u32, u32);
 
+/// The participant above, the way from it, and the way to it; empty if links lead one way only.
+type WayUp = (u32, Vec<LinkId>, Vec<LinkId>);
+
 /// A tree from a rank to all others, over switches that add and multicast.
 struct SwitchTree {
     root: u32,
-    /// Of every participant: the one above it, and the ways there and back; none for the root and those that are not in it.
-    above: Vec<Option<(u32, Vec<LinkId>, Vec<LinkId>)>>,
+    /// Of every participant; none for the root and those that are not in it.
+    above: Vec<Option<WayUp>>,
     children: Vec<Vec<u32>>,
 }
 
