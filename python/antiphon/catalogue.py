@@ -116,7 +116,7 @@ def algorithms() -> list[Entry]:
     """All algorithms, in the order of the documentation.
 
     >>> [each for each in algorithms() if "broadcast" in each.collectives]
-    ['multitree', 'optimal', 'direct']
+    ['multitree', 'optimal', 'in-network', 'direct']
     """
     return [
         Entry(each.name, each.summary, each.source, each.options, collectives=each.collectives)

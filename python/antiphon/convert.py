@@ -9,6 +9,7 @@ from antiphon import graphs
 from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric
+from antiphon.topologies import computes
 
 if TYPE_CHECKING:
     import networkx
@@ -96,6 +97,8 @@ def to_networkx(
         rank: node attribute with the number of the rank, -1 for switches.
         coords: node attribute with a tuple of coordinates, where there are some.
 
+    Switches that add or multicast have attributes ``reduces``, ``multicasts`` and ``reduce_rate_gb_per_s`` as in files.
+
     Raises:
         AntiphonError: ``missing-extra`` without networkx.
     """
@@ -110,7 +113,8 @@ def to_networkx(
     axes = [column for name, column in nodes.items() if name.startswith("coord_")]
     for index, name in enumerate(nodes["name"].tolist()):
         place = tuple(value for axis in axes if math.isfinite(value := float(axis[index])))
-        graph.add_node(name, **_named({rank: int(nodes["rank"][index]), coords: place or None}))
+        named = _named({rank: int(nodes["rank"][index]), coords: place or None})
+        graph.add_node(name, **named, **computes(nodes, index))
     names = list(graph)
     called = {
         rate: "rate_gb_per_s",

@@ -16,6 +16,10 @@ from antiphon.files import LARGEST_GRAPH, read_text
 SCHEMA = "antiphon-fabric/1"
 
 
+COMPUTES = ("reduces", "multicasts", "reduce_rate_gb_per_s")
+"""Attributes of switches that add or multicast."""
+
+
 def from_graphml(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, str]:
     """Name and fabric JSON of a GraphML file."""
     expect("path", path, str, os.PathLike)
@@ -59,7 +63,9 @@ def _known(attributes: Mapping[str, Any], names: Mapping[str, str | None] | None
     """Attributes by the names they have here."""
     if names is None:
         return attributes
-    return {here: attributes[there] for here, there in names.items() if there is not None and there in attributes}
+    computes = {key: attributes[key] for key in COMPUTES if key in attributes}
+    called = {here: attributes[there] for here, there in names.items() if there is not None and there in attributes}
+    return called | computes
 
 
 def _in_rank_order(nodes: dict[Hashable, Mapping[str, Any]]) -> dict[Hashable, Mapping[str, Any]]:
@@ -86,6 +92,14 @@ def _node(node: Hashable, attributes: Mapping[str, Any], names: Mapping[str, str
     if coords is not None:
         parts = coords.split(",") if isinstance(coords, str) else coords if isinstance(coords, Iterable) else [coords]
         entry["coords"] = [_number(f"node {node}", names.get("coords", "coords"), part) for part in parts]
+    if "reduces" in attributes:
+        entry["reduces"] = str(attributes["reduces"])
+    if attributes.get("multicasts"):
+        entry["multicasts"] = True
+    if "reduce_rate_gb_per_s" in attributes:
+        entry["reduce_rate_gb_per_s"] = _number(
+            f"node {node}", "reduce_rate_gb_per_s", attributes["reduce_rate_gb_per_s"]
+        )
     return entry
 
 

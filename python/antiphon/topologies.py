@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
+from antiphon.graphs import COMPUTES
 
 LINK_NUMBERS = ("rate_gb_per_s", "latency_ns", "speed", "energy_pj_per_bit", "length_mm")
 """Attributes of links that are numbers; what a link has not of its own is left out."""
@@ -21,7 +22,7 @@ def to_dot(fabric: Fabric) -> str:
     """A fabric in DOT, a directed edge for each link. O(nodes + links)."""
     lines = [f"digraph {_quoted(fabric.name)} {{"]
     names = []
-    for name, rank, coords in _nodes(fabric):
+    for name, rank, coords, _ in _nodes(fabric):
         names.append(_quoted(name))
         shape = "box" if rank < 0 else "circle"
         # Graphviz has y upwards and takes positions with neato -n.
@@ -41,15 +42,17 @@ def to_graphml(fabric: Fabric) -> str:
         AntiphonError: ``not-applicable`` for names with characters that XML has not.
     """
     keys = [("node", "rank", "int"), ("node", "coords", "string"), ("edge", "dimension", "string")]
+    keys += [("node", name, kind) for name, kind in zip(COMPUTES, ("string", "boolean", "double"), strict=True)]
     keys += [("edge", name, "double") for name in LINK_NUMBERS]
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">']
     lines += [f'  <key id="{name}" for="{of}" attr.name="{name}" attr.type="{kind}"/>' for of, name, kind in keys]
     lines.append('  <graph edgedefault="directed">')
     names = []
-    for name, rank, coords in _nodes(fabric):
+    for name, rank, coords, computes in _nodes(fabric):
         names.append(quoteattr(_printable(name)))
         place = _data("coords", ",".join(map(repr, coords))) if coords else ""
-        lines.append(f"    <node id={names[-1]}>{_data('rank', rank)}{place}</node>")
+        attributes = "".join(_data(key, value) for key, value in computes.items())
+        lines.append(f"    <node id={names[-1]}>{_data('rank', rank)}{place}{attributes}</node>")
     for number, (start, end, attributes) in enumerate(_links(fabric)):
         data = "".join(_data(key, value) for key, value in attributes.items())
         lines.append(f'    <edge id="e{number}" source={names[start]} target={names[end]}>{data}</edge>')
@@ -63,12 +66,21 @@ TOPOLOGY_FORMATS: dict[str, tuple[Callable[[Fabric], str], str]] = {
 """Name of a format: its writer, and how its files end."""
 
 
-def _nodes(fabric: Fabric) -> Iterator[tuple[str, int, list[float]]]:
-    """Name, rank (-1 for switches) and coordinates of each."""
+def computes(nodes: Mapping[str, Any], node: int) -> dict[str, Any]:
+    """What a switch adds and multicasts, of a fabric's table of nodes; nothing of others."""
+    found = {key: nodes[key][node].item() for key in COMPUTES}
+    return {
+        key: value for key, value in found.items() if value and not (isinstance(value, float) and math.isnan(value))
+    }
+
+
+def _nodes(fabric: Fabric) -> Iterator[tuple[str, int, list[float], dict[str, Any]]]:
+    """Name, rank (-1 for switches), coordinates and what a switch computes of each."""
     table = fabric.nodes
     axes = [column.tolist() for key, column in table.items() if key.startswith("coord_")]
     for index, (name, rank) in enumerate(zip(table["name"].tolist(), table["rank"].tolist(), strict=True)):
-        yield name, rank, [place for axis in axes if math.isfinite(place := float(axis[index]))]
+        place = [place for axis in axes if math.isfinite(place := float(axis[index]))]
+        yield name, rank, place, computes(table, index)
 
 
 def _links(fabric: Fabric) -> Iterator[tuple[int, int, dict[str, Any]]]:

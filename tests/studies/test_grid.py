@@ -46,6 +46,7 @@ NOT_STUDIED = {
     "settings": "keys set.NAME",
     "time_limit": "the study has one, for all points",
     "all": "a point may name its algorithms",
+    "library": "no schedule, so no point",
     "help": "",
 }
 """Options of commands that are no keys, and what is in their place."""

@@ -188,7 +188,7 @@ impl Fabric {
     }
 
     /// A dictionary of numpy arrays, one entry a node: `name`, `rank` (-1 for a switch), `reduces` (`on-read`, `in-tree` or
-    /// empty: how a switch adds), `multicasts`, `coord_0`, `coord_1`, ... (NaN where a node has fewer coordinates).
+    /// empty: how a switch adds), `multicasts`, `reduce_rate_gb_per_s` of each of its links (NaN: as fast as they come), `coord_0`, `coord_1`, ... (NaN where a node has fewer coordinates).
     #[getter]
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let nodes = &self.0.nodes;
@@ -197,6 +197,8 @@ impl Fabric {
             rank: node.rank.map_or(-1, i64::from),
             reduces: node.compute.and_then(|compute| compute.reduces).map_or("", fabric::Reduces::name),
             multicasts: node.compute.is_some_and(|compute| compute.multicasts),
+            reduce_rate_gb_per_s:
+                node.compute.and_then(|compute| compute.rate).map_or(f64::NAN, |rate| rate.as_gb_per_s()),
         })?;
         let dimensions = nodes.iter().map(|node| node.coords.len()).max().unwrap_or(0);
         for dimension in 0..dimensions {
