@@ -48,11 +48,11 @@ def to_graphml(fabric: Fabric) -> str:
     lines += [f'  <key id="{name}" for="{of}" attr.name="{name}" attr.type="{kind}"/>' for of, name, kind in keys]
     lines.append('  <graph edgedefault="directed">')
     names = []
-    for name, rank, coords, computes in _nodes(fabric):
+    for name, rank, coords, own in _nodes(fabric):
         names.append(quoteattr(_printable(name)))
         place = _data("coords", ",".join(map(repr, coords))) if coords else ""
-        attributes = "".join(_data(key, value) for key, value in computes.items())
-        lines.append(f"    <node id={names[-1]}>{_data('rank', rank)}{place}{attributes}</node>")
+        extra = "".join(_data(key, value) for key, value in own.items())
+        lines.append(f"    <node id={names[-1]}>{_data('rank', rank)}{place}{extra}</node>")
     for number, (start, end, attributes) in enumerate(_links(fabric)):
         data = "".join(_data(key, value) for key, value in attributes.items())
         lines.append(f'    <edge id="e{number}" source={names[start]} target={names[end]}>{data}</edge>')
