@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import antiphon
 from antiphon.errors import AntiphonError
 from antiphon.expectation.logs import LARGEST_LOG, read_log
 
@@ -123,3 +124,14 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         file.truncate(LARGEST_LOG + 1)
     with pytest.raises(AntiphonError, match="is larger than 64MiB"):
         read_log(str(huge))
+
+
+def test_wrong_results_and_impossible_times_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    fast = "4294967296 1073741824 float sum -1 4200.0 1022.61 1917.40 5 4100.0 1047.55 1964.16 0"
+    path.write_text(f"{RANKS}\n{HEAD}\n{ROW}\n{fast}\n")
+    assert [run.wrong for run in read_log(str(path))] == [1]
+    found = antiphon.expect("dgx-h100:2", log=path)
+    assert found.notes[0].startswith("1 rows say that results were wrong")
+    assert found.below == [1 << 32]
+    assert found.verdict == "1 of 2 sizes below the bound"

@@ -6,6 +6,7 @@ use super::{bound, prices};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::interruptible;
+use antiphon_model::collective::Kind;
 use antiphon_model::fabric::{Fabric, LinkId};
 use antiphon_model::schedule::{Certificate, Schedule};
 use antiphon_model::system::System;
@@ -54,7 +55,10 @@ pub fn certificate(
     found: Option<Certificate>,
 ) -> Result<Certificate> {
     let (task, capacities) = (Task::of_schedule(fabric, schedule)?, Capacities::new(fabric, system));
-    let certificate = found.unwrap_or_else(|| bound(fabric, system, &task, Some(0)).limit.certificate());
+    // Prices of trees of ranks say little where switches add.
+    let adds = task.kind == Kind::AllReduce && fabric.computing_switches().next().is_some();
+    let certificate =
+        found.filter(|_| !adds).unwrap_or_else(|| bound(fabric, system, &task, Some(0)).limit.certificate());
     let least = prices::load(fabric, &capacities, &task, &certificate)?;
     Ok(Certificate { share_ppm: share_ppm(least, busiest(fabric, &capacities, schedule)), ..certificate })
 }

@@ -80,9 +80,7 @@ pub(super) fn load(fabric: &Fabric, capacities: &Capacities, task: &Task, certif
 /// it costs no less than where their links are free, or in a star of such a switch.
 fn with_computing_switches(fabric: &Fabric, task: &Task, prices: &[u64], ways: &[Vec<u64>]) -> u128 {
     let star = ReadStar::of(fabric, task).map_or(0, |star| star.all_reduce_cost(prices));
-    if let [there, back] = ways {
-        return star.max(u128::from(there[1].max(back[0])));
-    }
+    let cut = if let [there, back] = ways { there[1].max(back[0]) } else { 0 };
     let computes = |node: NodeId| fabric.nodes[node as usize].compute.is_some();
     let freed = |(link, &price): (&Link, &u64)| if computes(link.from) || computes(link.to) { 0 } else { price };
     let prices: Vec<u64> = fabric.links.iter().zip(prices).map(freed).collect();
@@ -92,7 +90,7 @@ fn with_computing_switches(fabric: &Fabric, task: &Task, prices: &[u64], ways: &
         let cost = paths.from(task.sites[group[0]].node);
         groups.iter().map(|to| cost[task.sites[to[0]].node as usize]).collect::<Vec<u64>>()
     };
-    star.max(gossip(&groups.iter().map(way).collect::<Vec<_>>()))
+    star.max(cut.into()).max(gossip(&groups.iter().map(way).collect::<Vec<_>>()))
 }
 
 /// Sites between which free links lead both ways, over whatever nodes.

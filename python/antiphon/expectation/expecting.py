@@ -121,8 +121,14 @@ def expect(
                 "verdict": _verdict(size, took, expected_us, floor, whole),
             }
         )
-    causes = causes_of(box, name, library, floor_us, times) if times else []
-    if times and max(times) < ASYMPTOTE:
+    shown_us = {row["bytes"]: row["measured_us"] for row in rows if row["measured_us"]}
+    # Faults are those of a library's model.
+    causes = causes_of(box, name, library, floor_us, shown_us) if shown_us and platform is None else []
+    if times and not shown_us:
+        notes.append("the log has none of these sizes")
+    if measured and measured.run.wrong:
+        notes.insert(0, f"{measured.run.wrong} rows say that results were wrong: mend that before any speed")
+    if shown_us and max(shown_us) < ASYMPTOTE:
         notes.append(f"no size of {format_bytes(ASYMPTOTE)} or more was measured: nothing is said of causes")
     return Expectation(
         cluster=box.name,
@@ -219,7 +225,8 @@ def _of_log(box: Cluster, run: LoggedRun, notes: list[str]) -> Cluster:
         boxes = -(-run.ranks // box.gpus_per_box)
     if (run.ranks, boxes) == (box.ranks, box.boxes):
         return box
-    where = f"{run.ranks} GPUs on {boxes} host{'s' * (boxes > 1)}"
+    hosts = len(run.hosts) or boxes
+    where = f"{run.ranks} GPUs on {hosts} host{'s' * (hosts > 1)}"
     if run.ranks % boxes == 0 and boxes <= box.boxes and run.ranks // boxes <= box.gpus_per_box:
         notes.append(f"the log is of {where}: expected of as many of {box.name}")
         return box.group(run.ranks // boxes, boxes)

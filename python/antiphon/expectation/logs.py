@@ -69,6 +69,8 @@ class LoggedRun:
     hosts: set[str] = field(default_factory=set)
     device: str = ""
     rows: list[Timing] = field(default_factory=list)
+    wrong: int = 0
+    """Rows whose results were wrong."""
 
     def add(self, size: int, times_us: Sequence[float | None], bus_factor: float) -> None:
         """A row, if it has a time."""
@@ -117,6 +119,7 @@ def _of_text(text: str) -> Iterator[LoggedRun]:
         elif "out-of-place" in line:
             in_place_first = -1 < line.find("in-place") < line.find("out-of-place")
         elif "#" not in line and (row := _row(line)):
+            run.wrong += _is_wrong(line, row)
             swapped = in_place_first and row.in_place_us
             run.rows.append(
                 replace(row, out_of_place_us=row.in_place_us, in_place_us=row.out_of_place_us) if swapped else row
@@ -144,6 +147,14 @@ def _row(line: str) -> Timing | None:
     if not times:
         return None
     return Timing(size, times[0], times[1] if len(times) > 1 else None, factor)
+
+
+def _is_wrong(line: str, row: Timing) -> bool:
+    """Whether a count of wrong elements, a whole number behind a bandwidth, is not zero."""
+    words = line.split()
+    times = [time for time in (row.out_of_place_us, row.in_place_us) if time]
+    behind = [words[at + 3] for at in range(len(words) - 3) if _number(words[at]) in times and "." in words[at + 2]]
+    return any(_whole(word) and int(word) > 0 for word in behind)
 
 
 def _agree(computed: float, printed: float) -> bool:

@@ -49,11 +49,18 @@ class Expectation(Result):
         return [row["bytes"] for row in self.rows.rows() if row["verdict"] == "too slow"]
 
     @property
+    def below(self) -> list[int]:
+        """Sizes that took less than their bound: another machine, or other bytes."""
+        return [row["bytes"] for row in self.rows.rows() if row["measured_us"] < row["bound_us"]]
+
+    @property
     def verdict(self) -> str:
         """In a few words, of all sizes."""
         measured = [row for row in self.rows.rows() if row["measured_us"] == row["measured_us"]]
         if not measured:
             return "nothing measured"
+        if self.below:
+            return f"{len(self.below)} of {len(measured)} sizes below the bound"
         return f"{len(self.slow)} of {len(measured)} sizes too slow" if self.slow else "as expected"
 
     def system_toml(self) -> str:

@@ -57,6 +57,10 @@ def _rates(kind: str, raw: bool) -> tuple[float, float]:
     return float(inside), float(nic)
 
 
+UNIT_BOXES = 32
+"""Boxes whose NICs of one rail are on one leaf (NVIDIA, "DGX SuperPOD: Reference Architecture")."""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Equal boxes of GPUs of which ``ranks`` take part, as many in each. Rates are GB/s in one direction."""
@@ -115,6 +119,8 @@ class Cluster:
         if not 1 <= boxes <= most:
             raise AntiphonError(f"{spec[:60]}: 1 to {most:,} boxes of {kind} are modelled", "too-large")
         nics, over, nvls, sharp = machine.nics, 1.0, machine.reduces, False
+        if any(word.startswith("ratio=") for word in words) and "rails=leaf-spine" not in words:
+            raise AntiphonError(f"{spec[:60]}: ratio= needs rails=leaf-spine", "bad-spec")
         for word in [*options, *words]:
             key, _, value = word.partition("=")
             if key == "nics" and re.fullmatch("[1-9][0-9]?", value) and machine.gpus % int(value) == 0:
@@ -147,7 +153,8 @@ class Cluster:
             sharp=sharp,
             ranks=boxes * machine.gpus,
             intel=machine.intel,
-            oversubscription=over,
+            # A leaf a rail is all that a unit of boxes needs.
+            oversubscription=over if boxes > UNIT_BOXES else 1,
         )
 
     @staticmethod

@@ -94,8 +94,8 @@ def check(cluster: Cluster, collective: str, bytes: int) -> None:
         )
     if cluster.ranks < 2:
         raise AntiphonError(f"{cluster.name}: a collective of one GPU moves nothing", "not-applicable")
-    if bytes <= 0:
-        raise AntiphonError("bytes is 0; a library's model needs at least 1", "bad-size")
+    if not isinstance(bytes, int) or bytes <= 0:
+        raise AntiphonError(f"bytes is {bytes!r}; a library's model needs a whole number above 0", "bad-size")
 
 
 def choices(cluster: Cluster, collective: str, bytes: int) -> list[Choice]:

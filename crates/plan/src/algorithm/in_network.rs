@@ -207,6 +207,8 @@ struct Laying<'a> {
     lane: LaneId,
     /// Participants of the schedule by those of the tree.
     number: &'a [u32],
+    /// Slots of a round, which each level of a tree takes.
+    stride: u32,
 }
 
 impl Laying<'_> {
@@ -229,7 +231,7 @@ impl Laying<'_> {
             return Err(Error::new(Code::NotApplicable, what));
         }
         let [from, to] = [from, to].map(|one| self.number[one as usize]);
-        builder.send_over(op, from, to, self.lane, step, route.clone()).map(drop)
+        builder.send_over(op, from, to, self.lane, step * self.stride, route.clone()).map(drop)
     }
 
     /// Sends sums up to a participant; the step at which it has its own.
@@ -282,12 +284,14 @@ fn lay(request: &Request, trees: &[SwitchTree], chunk: Bytes) -> Result<Schedule
     for (at, &node) in (0..).zip(&builder.schedule.switches) {
         number[fabric.ranks() + node as usize] = fabric.ranks() as u32 + at;
     }
-    request.shard_lanes(&mut builder, 0..fabric.ranks() as u32, chunk, 1)?;
+    // A round of a link: a message of every shard, and one more of its rank's own.
+    let stride = fabric.ranks() as u32 + 1;
+    request.shard_lanes(&mut builder, 0..fabric.ranks() as u32, chunk, stride)?;
     let adds = request.collective.kind.reduces();
     let copies = !matches!(request.collective.kind, Kind::ReduceScatter | Kind::Reduce);
     builder.phase(request.collective.kind.name(), false);
     for (lane, tree) in (0..).zip(trees) {
-        let laying = Laying { tree, fabric, lane, number: &number };
+        let laying = Laying { tree, fabric, lane, number: &number, stride };
         let ready = if adds { laying.up(&mut builder, tree.root)? } else { 0 };
         if copies {
             let later = if adds { ROUNDS_LATER } else { 0 };

@@ -57,6 +57,8 @@ def summary(found: antiphon.Expectation) -> list[str]:
         return []
     slower = took / last["expected_us"] - 1
     lines = [f"Verdict: {found.verdict}"]
+    if found.below:
+        return [*lines, "No machine like this is that fast: the log is of another one, or counts other bytes"]
     if found.causes.height and found.slow:
         lines.append(f"One of these would explain {size}, the nearest first:")
     elif found.causes.height:
