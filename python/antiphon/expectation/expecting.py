@@ -121,7 +121,8 @@ def expect(
                 "verdict": _verdict(size, took, expected_us, floor, whole),
             }
         )
-    shown_us = {row["bytes"]: row["measured_us"] for row in rows if row["measured_us"]}
+    sizes_shown = {row["bytes"] for row in rows}
+    shown_us = {size: took for size, took in times.items() if size in sizes_shown}
     # Faults are those of a library's model.
     causes = causes_of(box, name, library, floor_us, shown_us) if shown_us and platform is None else []
     if times and not shown_us:
