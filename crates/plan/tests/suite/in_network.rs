@@ -46,3 +46,23 @@ fn trees_over_switches_are_proven_and_near_the_bound() {
         }
     }
 }
+
+/// Endpoints limit ranks, not switches: where ranks send half as much, they read less, too (ACE, Table II: endpoint or switch).
+#[test]
+fn endpoints_work_less_where_switches_add() {
+    let mut system = System::preset("ideal").unwrap();
+    let collective = Collective::new(Kind::AllReduce);
+    for endpoint in ["ideal", "npu", "ace"] {
+        system.set("endpoint", endpoint).unwrap();
+        let time = |spec: &str, name: &str| {
+            let fabric = Fabric::parse(spec).unwrap();
+            let proven = prove(&fabric, build(&fabric, &system, collective, 16 << 20, name).unwrap()).unwrap();
+            simulate(&fabric, &proven, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps
+        };
+        let plain = time("switch:16@100/500ns", "ring");
+        for mode in ["in-tree", "on-read"] {
+            let adding = time(&format!("switch:16@100/500ns,switches={mode}"), "in-network");
+            assert!(5 * adding < 3 * plain, "{endpoint} {mode}: {adding} {plain}");
+        }
+    }
+}

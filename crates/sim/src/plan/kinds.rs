@@ -75,6 +75,8 @@ impl MessageKind {
     /// With packets and times for its size.
     pub(super) fn resolved(self, costs: CostModel) -> MessageKind {
         let MessageCost { packets, mut adding_ps, fetch } = costs.message_read(self.bytes, self.adds, self.reads);
+        // What a switch passes on crosses no bus.
+        let fetch = if self.reads == 0 { Fetch::default() } else { fetch };
         if let Some(rate) = self.switch {
             adding_ps = rate.time_for(self.bytes);
         }
