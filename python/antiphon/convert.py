@@ -9,7 +9,6 @@ from antiphon import graphs
 from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric
-from antiphon.topologies import computes
 
 if TYPE_CHECKING:
     import networkx
@@ -114,7 +113,7 @@ def to_networkx(
     for index, name in enumerate(nodes["name"].tolist()):
         place = tuple(value for axis in axes if math.isfinite(value := float(axis[index])))
         named = _named({rank: int(nodes["rank"][index]), coords: place or None})
-        graph.add_node(name, **named, **computes(nodes, index))
+        graph.add_node(name, **named, **graphs.computes(nodes, index))
     names = list(graph)
     called = {
         rate: "rate_gb_per_s",

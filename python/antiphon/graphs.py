@@ -68,6 +68,14 @@ def _known(attributes: Mapping[str, Any], names: Mapping[str, str | None] | None
     return called | computes
 
 
+def computes(nodes: Mapping[str, Any], node: int) -> dict[str, Any]:
+    """What a switch adds and multicasts, of a fabric's table of nodes; nothing of others."""
+    found = {key: nodes[key][node].item() for key in COMPUTES}
+    return {
+        key: value for key, value in found.items() if value and not (isinstance(value, float) and math.isnan(value))
+    }
+
+
 def _in_rank_order(nodes: dict[Hashable, Mapping[str, Any]]) -> dict[Hashable, Mapping[str, Any]]:
     """Nodes by rank where every rank gives its number (switches last), else as they come."""
     if not all(isinstance(attributes.get("rank"), int | bool | None) for attributes in nodes.values()):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
-from antiphon.graphs import COMPUTES
+from antiphon.graphs import COMPUTES, computes
 
 LINK_NUMBERS = ("rate_gb_per_s", "latency_ns", "speed", "energy_pj_per_bit", "length_mm")
 """Attributes of links that are numbers; what a link has not of its own is left out."""
@@ -64,14 +64,6 @@ TOPOLOGY_FORMATS: dict[str, tuple[Callable[[Fabric], str], str]] = {
     "graphml": (to_graphml, ".graphml"),
 }
 """Name of a format: its writer, and how its files end."""
-
-
-def computes(nodes: Mapping[str, Any], node: int) -> dict[str, Any]:
-    """What a switch adds and multicasts, of a fabric's table of nodes; nothing of others."""
-    found = {key: nodes[key][node].item() for key in COMPUTES}
-    return {
-        key: value for key, value in found.items() if value and not (isinstance(value, float) and math.isnan(value))
-    }
 
 
 def _nodes(fabric: Fabric) -> Iterator[tuple[str, int, list[float], dict[str, Any]]]:
