@@ -484,10 +484,11 @@ impl<'a> RunPlan<'a> {
         let slot = self.slot(job, chunk);
         let flight = if self.flights.len() > 1 { format!("flight {}, ", job.flight) } else { String::new() };
         let id = job.origin;
-        let [from, to] = [job.from, job.to].map(|one| match self.switch_of(one) {
+        let end = |one: u32, rank: &str| match self.switch_of(one) {
             Some(switch) => format!("switch {}", self.fabric.nodes[switch as usize].name),
-            None => format!("rank {one}"),
-        });
+            None => format!("{rank}{one}"),
+        };
+        let (from, to) = (end(job.from, "rank "), end(job.to, ""));
         format!("{flight}transfer {id} ({from} -> {to}, {phase} slot {slot}, chunk {chunk})")
     }
 
