@@ -55,14 +55,15 @@ impl ReadStar {
 }
 
 /// Capacities with which what computing switches do is free: links at them never limit. An AllReduce that uses these switches
-/// takes no less than one among ranks that know all that their neighbours at such a switch know.
+/// takes no less than one among ranks that know all that their neighbours at such a switch know. Such a link counts as all together, so that
+/// parts that it joins prove less than the volume does.
 pub(super) fn freed(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Option<Capacities> {
     let computes = |node: NodeId| fabric.nodes[node as usize].compute.is_some();
     if task.kind != Kind::AllReduce || fabric.computing_switches().next().is_none() {
         return None;
     }
     let mut freed = capacities.clone();
-    let most = capacities.total() * fabric.links.len() as u128;
+    let most = capacities.total();
     for (link, capacity) in fabric.links.iter().zip(&mut freed.links) {
         *capacity = if computes(link.from) || computes(link.to) { most } else { *capacity };
     }

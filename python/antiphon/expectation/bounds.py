@@ -5,10 +5,7 @@ Each term is a cut: what must cross it, over its rate. A test holds them equal t
 
 from __future__ import annotations
 
-from antiphon.library.cluster import Cluster
-
-BOXES_OF_A_LEAF = 32
-"""Boxes that share their leaves on rails (NVIDIA DGX SuperPOD reference architecture: a scalable unit)."""
+from antiphon.library.cluster import UNIT_BOXES, Cluster
 
 
 def cuts_us(cluster: Cluster, collective: str, bytes: int, raw: bool = True) -> dict[str, float]:
@@ -35,10 +32,10 @@ def cuts_us(cluster: Cluster, collective: str, bytes: int, raw: bool = True) -> 
     crossing = 1.0 if collective == "all-reduce" and cluster.sharp else _sent(collective, k)
     many = cluster.ranks_per_box if collective == "all-to-all" else 1
     found = {"gpu": volume * per_us / (gpu + nic), "NIC": crossing * many * per_us / box}
-    pods = -(-k // BOXES_OF_A_LEAF)
-    if pods > 1 and cluster.oversubscription > 1:
-        up = BOXES_OF_A_LEAF * box / cluster.oversubscription
-        most = many * (BOXES_OF_A_LEAF if collective == "all-to-all" else 1)
+    if cluster.oversubscription > 1:
+        pods = -(-k // UNIT_BOXES)
+        up = UNIT_BOXES * box / cluster.oversubscription
+        most = many * (UNIT_BOXES if collective == "all-to-all" else 1)
         found["rail"] = (1.0 if crossing == 1.0 else _sent(collective, pods)) * most * per_us / up
     return found
 

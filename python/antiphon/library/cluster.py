@@ -119,9 +119,12 @@ class Cluster:
         if not 1 <= boxes <= most:
             raise AntiphonError(f"{spec[:60]}: 1 to {most:,} boxes of {kind} are modelled", "too-large")
         nics, over, nvls, sharp = machine.nics, 1.0, machine.reduces, False
-        if any(word.startswith("ratio=") for word in words) and "rails=leaf-spine" not in words:
+        if any(word.startswith("ratio=") for word in (*options, *words)) and "rails=leaf-spine" not in (
+            *options,
+            *words,
+        ):
             raise AntiphonError(f"{spec[:60]}: ratio= needs rails=leaf-spine", "bad-spec")
-        for word in [*options, *words]:
+        for word in words:
             key, _, value = word.partition("=")
             if key == "nics" and re.fullmatch("[1-9][0-9]?", value) and machine.gpus % int(value) == 0:
                 nics = int(value)

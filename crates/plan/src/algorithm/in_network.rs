@@ -171,7 +171,7 @@ impl SwitchTree {
         for switch in ranks..self.above.len() {
             let Some((above, there, back)) = self.above[switch].clone() else { continue };
             let compute = fabric.nodes[switch - ranks].compute;
-            let is_read = compute.is_some_and(|compute| compute.is_on_read());
+            let is_read = is_read(fabric, switch as u32);
             let has_switch = |&other: &u32| other as usize >= ranks;
             let adds = compute.is_some_and(|compute| compute.reduces.is_some() && compute.multicasts);
             let few = if is_read { FEWEST_READ } else { 2 };
@@ -200,6 +200,12 @@ fn participant(fabric: &Fabric, node: NodeId) -> Option<u32> {
     rank.or_else(|| compute.map(|_| fabric.ranks() as u32 + node))
 }
 
+/// Whether a participant is a switch that is read.
+fn is_read(fabric: &Fabric, participant: u32) -> bool {
+    let switch = (participant as usize).checked_sub(fabric.ranks());
+    switch.and_then(|node| fabric.nodes[node].compute).is_some_and(|compute| compute.is_on_read())
+}
+
 /// What a tree asks of a builder.
 struct Laying<'a> {
     tree: &'a SwitchTree,
@@ -212,12 +218,6 @@ struct Laying<'a> {
 }
 
 impl Laying<'_> {
-    fn is_read(&self, participant: u32) -> bool {
-        let switch = (participant as usize).checked_sub(self.fabric.ranks());
-        let compute = switch.and_then(|node| self.fabric.nodes[node].compute);
-        compute.is_some_and(|compute| compute.is_on_read())
-    }
-
     fn send(&self, builder: &mut Builder, op: Op, from: u32, to: u32, step: u32) -> Result<()> {
         let (_, there, back) = match &self.tree.above[to as usize] {
             Some(way) if way.0 == from => way,
@@ -237,7 +237,7 @@ impl Laying<'_> {
     /// Sends sums up to a participant; the step at which it has its own.
     fn up(&self, builder: &mut Builder, at: u32) -> Result<u32> {
         let children = &self.tree.children[at as usize];
-        let (read, plain): (Vec<u32>, Vec<u32>) = children.iter().partition(|&&child| self.is_read(child));
+        let (read, plain): (Vec<u32>, Vec<u32>) = children.iter().partition(|&&child| is_read(self.fabric, child));
         let mut ready = 0;
         for child in plain {
             let step = self.up(builder, child)?;
@@ -263,7 +263,7 @@ impl Laying<'_> {
     fn down(&self, builder: &mut Builder, at: u32, step: u32) -> Result<()> {
         for &child in &self.tree.children[at as usize] {
             self.send(builder, Op::Copy, at, child, step)?;
-            if self.is_read(child) {
+            if is_read(self.fabric, child) {
                 self.send(builder, Op::Copy, child, at, step + 1)?;
             }
             self.down(builder, child, step + 1)?;
