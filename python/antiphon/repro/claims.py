@@ -9,9 +9,10 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
   at every point.
 * ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
 * ``how``: ``fall`` if not ratios are meant but how much more ours is than ``over``, or less than the one before it.
+* ``fitted``: ``yes`` where a fit used what the claim states, or it follows from fitted numbers alone: never counted.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
-  of statistics of the numbers or of ``aside`` ones with each other or with numbers, of which ``~`` is within 5 %,
+  of statistics of the numbers or of ``aside`` ones with each other or with numbers, of which ``~`` is ``close``,
   ``or`` others. Of other forms, what must be so as well.
 * ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``, or whether conditions are met,
   ``{holds:yes|no}``; a comment that names what is ``{lost}``, or the points or cases, is left out if nothing is.
@@ -27,16 +28,12 @@ from string import Formatter
 from typing import Any, Literal
 
 from antiphon.repro.data import Data
-from antiphon.repro.table import CLOSE, COMPARED, Table, Values, close, conditions_of
+from antiphon.repro.table import COMPARED, FIRM, Table, Values, allowance, close, conditions_of
 
-POINTS = 1.5
-"""Points of a percentage within which a mean holds."""
 LITTLE = 0.25
 """What fails at no more than this share of the cases holds in part."""
-FIRM = 1e-9
-"""A ratio that is less than one by no more is one."""
 
-Verdict = Literal["holds", "holds in part", "does not hold"]
+Verdict = Literal["holds", "holds in part", "does not hold", "fitted"]
 Cells = Mapping[str, str]
 """The row of a claim."""
 Tables = Mapping[str, Table]
@@ -45,8 +42,10 @@ Tables = Mapping[str, Table]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, with what its own artifact and we say to it, in plain words; or one of our own."""
+    """A sentence of the paper, with what its own artifact and we say to it, in plain words; or one of our own. It is
+    listed with a ``figure``."""
 
+    figure: str
     where: str
     text: str
     paper: str
@@ -59,6 +58,11 @@ class Claim:
     def own(self) -> bool:
         """Whether the sentence is ours."""
         return self.where == "ours"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is the paper's and no fit used it."""
+        return not self.own and self.verdict != "fitted"
 
 
 Judged = tuple[Verdict, dict[str, Any]]
@@ -132,7 +136,7 @@ class Held(dict[str, Any]):
         super().__init__()
         self.cells, self.of = cells, values
         self.low = float(cells["low"] or (1 if not cells["high"] else "-inf"))
-        self.high = float(cells["high"] or (self.low if cells["form"] in ("close", "range") else "inf"))
+        self.high = float(cells["high"] or (self.low if cells["form"] in ("close", "points", "range") else "inf"))
         self.statistics = [getattr(values, name) for name in (cells["statistic"] or "mean").split("|")]
         failing = sum(map(self.fails, values.numbers))
         self |= {"value": self.statistics[0], "failing": failing, "passing": values.count - failing}
@@ -147,7 +151,13 @@ class Held(dict[str, Any]):
     def meets(self, column: str) -> bool:
         """Whether numbers compare as the column says, in one of the ways; not if it says nothing."""
         ways = map(conditions_of, filter(None, self.cells[column].split(" or ")))
-        return any(all(COMPARED[how](self.number(one), self.number(other)) for one, how, other in way) for way in ways)
+        return any(all(self.compares(*condition) for condition in way) for way in ways)
+
+    def compares(self, one: str, how: str, other: str) -> bool:
+        """Whether a condition is met; a printed number is close by its digits."""
+        if how == "~" and other[0].isdigit():
+            return close(self.number(one), other)
+        return COMPARED[how](self.number(one), self.number(other))
 
     def fails(self, value: float) -> bool:
         """Whether a single number is out of bounds; of the form ``more``, or at the lower one."""
@@ -157,19 +167,21 @@ class Held(dict[str, Any]):
     @property
     def ends(self) -> tuple[bool, bool]:
         """Whether the numbers reach from one bound to the other."""
-        return close(self.of.least, self.low), close(self.of.most, self.high)
+        return close(self.of.least, self.cells["low"]), close(self.of.most, self.cells["high"])
 
     @property
     def near(self) -> bool:
-        """Whether the statistics are in the bounds, or 5 % off."""
-        return all(self.low * (1 - CLOSE) <= each <= self.high * (1 + CLOSE) for each in self.statistics)
+        """Whether the statistics are in the bounds, or close to one."""
+        low, high = self.cells["low"], self.cells["high"] or self.cells["low"]
+        least, most = float(low) - allowance(low), float(high) + allowance(high)
+        return all(least <= each <= most for each in self.statistics)
 
 
 SOME_POINTS = "at {passing} of {count} points"
 FORMS: dict[str, tuple[str, Callable[[Held], Verdict]]] = {
-    # A statistic is in the bounds, or 5 % off; a percentage is as stated, or 1.5 points off; it is in the bounds.
+    # A statistic is in the bounds, or close to one; the same of a percentage; it is in the bounds.
     "close": ("{value:.2f}×", lambda held: verdict(held.near)),
-    "points": ("{value:.2f} %", lambda held: verdict(abs(held.statistics[0] - held.low) <= POINTS)),
+    "points": ("{value:.2f} %", lambda held: verdict(held.near)),
     "within": ("{value:.2f}×", lambda held: verdict(not held.fails(held.statistics[0]))),
     # The numbers reach from one bound to the other; in part if one end does.
     "range": ("{least:.2f}–{most:.2f}×", lambda held: verdict(all(held.ends), any(held.ends))),
@@ -216,7 +228,9 @@ def judge(cells: Cells, checks: Mapping[str, Check], tables: Tables) -> Claim:
     if "{lost" in comment and not names["lost"]:
         comment = ""
     comment = (names.get("prefix", "") + comment.format_map(names)).strip()
-    texts = (cells["where"], cells["claim"], cells["paper"], cells["artifact"])
+    if cells.get("fitted"):
+        result = "fitted"
+    texts = (cells["figure"].split("|")[0], *(cells[name] for name in ("where", "claim", "paper", "artifact")))
     return Claim(*texts, shown.format_map(names), result, comment)
 
 

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
+from typing import Literal, cast
+
+Kind = Literal["result", "input", "fitted"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,6 @@ class Series:
         run: what it is here, such as the specification of an algorithm; empty for what is drawn only.
         published: its name in the published tables, empty if they do not have it.
         roles: further names by which claims mean it.
-        tolerance: share by which ours may be off the published numbers; set here, never for a point.
         note: what is known about differences.
         more: columns that only this paper has.
     """
@@ -32,7 +34,6 @@ class Series:
     run: str = ""
     published: str = ""
     roles: tuple[str, ...] = ()
-    tolerance: float = 0.01
     note: str = ""
     more: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -43,13 +44,13 @@ class Series:
     def of(cls, row: dict[str, str]) -> Series:
         """From a row of the table."""
         roles = tuple(filter(None, row.pop("roles", "").split("|")))
-        dashed, tolerance = row.pop("dashed") == "yes", float(row.pop("tolerance", "") or cls.tolerance)
+        dashed = row.pop("dashed") == "yes"
         texts = {name: row.pop(name, "") for name in ("name", "colour", "marker", "run", "published", "note")}
-        return cls(**texts, dashed=dashed, roles=roles, tolerance=tolerance, more=row)
+        return cls(**texts, dashed=dashed, roles=roles, more=row)
 
 
 PLAIN = Series()
-"""What is no series has its tolerance, and no note."""
+"""What is no series has no note."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,22 @@ class Stated:
     Attributes:
         source: which number it is; what is quoted in two places has one.
         note: how firm it is, a key of the texts in the table.
-        tolerance: share by which ours may be off, where it is another than for all; in the table it may be in points.
+        rounding: by how much it may differ from what it was rounded from, by the digits that the table has.
+        kind: ``input`` or ``fitted`` where it is no result (``Row.kind``); a column of the table.
     """
 
     value: float
     source: str
     note: str = ""
-    tolerance: float | None = None
+    rounding: float = 0.0
+    kind: Kind = "result"
 
 
 @dataclass(frozen=True)
 class Data:
-    """The tables in ``papers/PAPER``; ``tolerance`` is that of numbers which its text states."""
+    """The tables in ``papers/PAPER``."""
 
     paper: str
-    tolerance: float = 0.01
 
     def table(self, name: str) -> list[dict[str, str]]:
         """The rows of ``NAME.csv``."""
@@ -126,10 +128,8 @@ class Data:
         found: dict[str, dict[str, Stated]] = {}
         for row in self.table("stated"):
             value, source = float(row["value"]), row.get("same_as") or f"{row['figure']}: {row['what']}"
-            share, points = row.get("tolerance"), row.get("points")
-            tolerance = float(share) if share else round(float(points) / value, 3) if points else None
             note = self.texts[row["note"]] if row.get("note") else ""
-            found.setdefault(row["figure"], {})[row["what"]] = Stated(value, source, note, tolerance)
+            found.setdefault(row["figure"], {})[row["what"]] = Stated(value, source, note, rounding(row["value"]), cast("Kind", row.get("kind") or "result"))
         return found
 
     @cached_property

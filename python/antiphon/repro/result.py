@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -38,6 +39,11 @@ class Reproduction:
         """The rows of every group in short, by figure."""
         return {name: by_group(outcome.rows) for name, outcome in self.outcomes.items()}
 
+    def claims_of(self, figure: str | None = None, *, own: bool = False) -> Counter[str]:
+        """Verdicts on the paper's claims, or our ``own``, all or those of a figure; what is fitted has one, too."""
+        wanted = (claim for claim in self.claims if claim.own == own and figure in (None, claim.figure))
+        return Counter(claim.verdict for claim in wanted)
+
     @cached_property
     def figures(self) -> dict[str, Summary]:
         """Every figure in short; a published number that several rows are held against counts once, by the first."""
@@ -66,9 +72,10 @@ class Reproduction:
         }
 
 
-COLUMNS = ("group", "what", "unit", "paper", "artifact", "reference", "ours", "ratio", "tolerance", "verdict", "note")
+COLUMNS = ("group", "what", "unit", "paper", "artifact", "reference", "ours", "ratio", "tolerance", "reason", "verdict", "note")
 
 
 def row_dict(row: Row) -> dict[str, Any]:
     """A row as documented in docs/json.md, and as a line of the CSV files."""
-    return {column: getattr(row, column) for column in COLUMNS}
+    reason = row.own.reason if row.own else ""
+    return {column: reason if column == "reason" else getattr(row, column) for column in COLUMNS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from itertools import pairwise, product
 from statistics import fmean, geometric_mean
 from typing import Any
@@ -16,16 +17,38 @@ Entry = dict[str, Any]
 """A case, such as ``{"series": ..., "side": 8}``, with the numbers found for it."""
 
 CLOSE = 0.05
-"""A number, or both ends of a range, holds within this share."""
+"""A number, or each end of a range, holds within this share of what is published, or within ``rounding``."""
 
 
-def close(ours: float, paper: float) -> bool:
-    """Whether a number holds."""
-    return abs(ours / paper - 1) <= CLOSE
+def rounding(printed: str) -> float:
+    """By how much a printed number may differ from what it was rounded from: half a unit of its last digit.
+
+    >>> rounding("2"), rounding("2.70"), rounding("1,271"), rounding("1e-3")
+    (0.5, 0.005, 0.5, 0.0005)
+    """
+    return 0.5 * 10.0 ** int(Decimal(printed.replace(",", "")).as_tuple().exponent)
+
+
+def allowance(printed: str) -> float:
+    """By how much ours may differ from a printed number: 5 % or its rounding, whichever is wider."""
+    return max(CLOSE * abs(float(printed)), rounding(printed)) + FIRM
+
+
+def close(ours: float, printed: str) -> bool:
+    """Whether a number holds.
+
+    >>> close(2.4, "2"), close(2.4, "2.0"), close(1.04, "1")
+    (True, False, True)
+    """
+    return abs(ours - float(printed)) <= allowance(printed)
+
+
+FIRM = 1e-9
+"""Numbers that differ by no more are the same."""
 
 
 COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "~": close,
+    "~": lambda ours, published: abs(ours - published) <= CLOSE * abs(published) + FIRM,
     "<=": operator.le,
     ">=": operator.ge,
     "!=": operator.ne,

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from antiphon.repro.result import Reproduction
+from antiphon.repro.rows import Summary
 from antiphon.view.document import Document, Note, Table, dim, document
 
-CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold", "fitted": "are fitted"}
 """Verdicts on claims, and how several are counted."""
+
+
+def _counts(summary: Summary) -> tuple[str | Note, ...]:
+    if not summary.compared:
+        return ("", "", "", "", "", "")
+    missed = summary.compared - summary.agreeing
+    hold = Note(f"{summary.agreeing:,}", "yellow" if missed else "green")
+    errors = (f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max))
+    worst = summary.worst if missed or summary.error_max else ""
+    return (f"{summary.compared:,}", hold, f"{summary.by_rule:,}", *errors, worst)
 
 
 def reproduction_document(reproduction: Reproduction) -> Document:
     """How many numbers of every figure agree and how far off they are; claims; where the report is."""
     several = len(reproduction.outcomes) > 1
-    columns = ("Figure" if several else "", "Compared:", "Agree:", "Differ:", "Mean error:", "Largest:", "at")
+    columns = ("Figure" if several else "", "Compared:", "Hold:", "Within 5 %:", "Mean error:", "Largest:", "at")
+    claims = ("Claims:", "Hold:") if several and reproduction.claims else ()
     rows: list[tuple[str | Note, ...]] = []
     groups = next(iter(reproduction.summaries.values()))
-    for summary in reproduction.figures.values() if several else groups:
-        if summary.compared:
-            differing = summary.compared - summary.agreeing
-            counts = (f"{summary.compared:,}", f"{summary.agreeing:,}")
-            differ = Note(f"{differing:,}", "yellow" if differing else "green")
-            errors = (f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max))
-            worst = summary.worst if differing or summary.error_max else ""
-            rows.append((summary.group, *counts, differ, *errors, worst))
+    for name, summary in reproduction.figures.items() if several else [("", group) for group in groups]:
+        of = reproduction.claims_of(name)
+        judged = of.total() - of["fitted"]
+        if summary.compared or (claims and judged):
+            rows.append((summary.group, *_counts(summary), *((f"{judged}", f"{of['holds']}") if claims else ())))
     texts = reproduction.paper.data.texts
     title = Note(f"{texts['title']} ({texts['source'].partition(';')[0]})", "bold")
     counted = []
     for whose, own in (("Claims of the paper", False), ("Ours", True)):
-        verdicts = Counter[str](claim.verdict for claim in reproduction.claims if claim.own == own)
+        verdicts = reproduction.claims_of(own=own)
         if verdicts:
             words = [f"{verdicts[verdict]} {word}" for verdict, word in CLAIMS.items() if verdicts[verdict]]
             counted.append(f"{whose}: {', '.join(words)}")
@@ -38,7 +45,7 @@ def reproduction_document(reproduction: Reproduction) -> Document:
     return document(
         title,
         not several and next(iter(reproduction.figures.values())).group,
-        Table(columns, rows),
+        Table((*columns[:-1], *claims, columns[-1]), [(*row[:6], *row[7:], row[6]) for row in rows]),
         counted,
         reproduction.paper.data.measured,
         reproduction.quick and "Claims are about all points: without --quick.",

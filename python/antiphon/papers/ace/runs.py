@@ -16,7 +16,7 @@ from antiphon._core import Workload
 from antiphon.repro.data import Data, Series
 from antiphon.studies import Heartbeat, Job, Record
 
-DATA = Data("ace", tolerance=0.05)
+DATA = Data("ace")
 """What nothing is said of agrees within 5 %."""
 MIB = 1 << 20
 SHAPES = {16: "4x2x2", 32: "4x4x2", 64: "4x4x4", 128: "4x8x4"}

@@ -37,7 +37,7 @@ def tables(_quick: bool) -> Steps:
     rows = Rows(DATA, "tables")
     for e in table:
         note = DATA.texts["message"] if (e["table"], e["what"]) == ("III", "Message") else ""
-        rows.add(e, e["unit"], e["ours"], e["table"], paper=float(e["value"]), note=note, is_input=True)
+        rows.add(e, e["unit"], e["ours"], e["table"], paper=float(e["value"]), note=note, kind="input")
     return Outcome(table, rows)
 
 
@@ -59,7 +59,7 @@ def table4(_quick: bool) -> Steps:
     rows = Rows(DATA, "table4")
     for what, unit in (("area", "µm²"), ("power", "mW")):
         for e in table:
-            rows.add(e, unit, e[what], f"{what} of the parts", paper=e[f"stated {what}"], is_input=True)
+            rows.add(e, unit, e[what], f"{what} of the parts", paper=e[f"stated {what}"], kind="input")
         total = table.values(what).total
-        rows.add({}, unit, total, group="ACE", what=what, key=what, tolerance=0.0003)
+        rows.add({}, unit, total, group="ACE", what=what, key=what)
     return Outcome(table, rows)

@@ -83,7 +83,7 @@ def fig10(quick: bool) -> Steps:
     for model, of in table.by("model"):
         for e in of.where(series=OVERLAPPED):
             words = f"{model}, share of Ideal", str(e["series"]), f"{model}: {e['series']}"
-            rows.add(e, "%", e["share"], *words, tolerance=round(POINTS / 88.7, 3))
+            rows.add(e, "%", e["share"], *words)
         (ace,) = of.where(series=ACE)
         for e in of.where(series=(COMM_OPT, COMP_OPT)):
             over = e["series"]

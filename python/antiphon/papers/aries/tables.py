@@ -8,7 +8,7 @@ import antiphon
 from antiphon import Fabric
 from antiphon.papers.aries.designs import DATA, GRADIENT_BYTES, PORTS, PROCESSOR, SYSTEM
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Row, Rows
+from antiphon.repro.rows import COUNTED, Row, Rows, Tolerance
 from antiphon.repro.table import Entry, Table
 
 SIZE = 1 << 20
@@ -23,8 +23,7 @@ COUNTS = {
     "most": ("at a time", "G"),
 }
 """Columns of the table, with units: G is the gradients."""
-ABOUT = 0.07
-"""Tolerance of what the paper gives as about: 2 (N - 1) links of N chiplets, of which it says two for each."""
+ABOUT = Tolerance(0.07, "the paper says about two links for each chiplet, which is 2 N for 2 (N - 1)")
 
 
 def _counted(case: Entry) -> Entry:
@@ -76,8 +75,8 @@ def table1(_quick: bool) -> Steps:
             ours, paper = float(e["counted"][column]), float(e[column])
             note = DATA.texts[notes[column]] if column in notes and (e["trees"] or column == "share") else ""
             note = DATA.texts["concentrated"] if "concentrated" in e["algorithm"] else note
-            tolerance = ABOUT if column == "most" else 0.0
-            rows.append(Row(e["algorithm"], f"{e['what']}: {text}", unit, ours, paper, tolerance=tolerance, note=note))
+            own = ABOUT if column == "most" else COUNTED
+            rows.append(Row(e["algorithm"], f"{e['what']}: {text}", unit, ours, paper, own=own, note=note))
     return Outcome(table, rows)
 
 
@@ -100,7 +99,7 @@ def eq1(_quick: bool) -> Steps:
             hops = int(edges["hops"][span == side**2 >> level].min())
             e = {"side": side, "level": level, "what": f"level {level}", "hops": hops}
             table.append(e)
-            rows.add(e, "hops", hops, f"{side}x{side}", paper=1 + fewer_hops(side, level), tolerance=0.0)
+            rows.add(e, "hops", hops, f"{side}x{side}", paper=1 + fewer_hops(side, level), own=COUNTED)
     return Outcome(table, rows)
 
 
@@ -115,7 +114,7 @@ def table2(_quick: bool) -> Steps:
     for e in table:
         name = e["parameter"]
         ours: Any = OURS[name] if name in OURS else getattr(SYSTEM, name)
-        rows.add(e, e["unit"], float(ours), "Table II", paper=float(e["value"]), is_input=True)
+        rows.add(e, e["unit"], float(ours), "Table II", paper=float(e["value"]), kind="input")
     return Outcome(table, rows)
 
 
@@ -125,5 +124,5 @@ def area(_quick: bool) -> Steps:
     mesh, aries = (antiphon.area(fabric).total_mm2 for fabric in ("mesh:8x8", "aries:8x8"))
     rows, e = Rows(DATA, "area"), {"what": "8x8", "routers": mesh, "muxes": aries - mesh}
     rows.add(e, "mm²", mesh, "64 routers", "all", "routers")
-    rows.add(e, "mm²", aries - mesh, "64 routers", "what ARIES adds", "ARIES adds", is_input=True)
+    rows.add(e, "mm²", aries - mesh, "64 routers", "what ARIES adds", "ARIES adds", kind="input")
     return Outcome(Table([e]), rows)

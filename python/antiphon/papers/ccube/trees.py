@@ -28,7 +28,7 @@ from antiphon.papers.ccube.systems import (
 from antiphon.repro.charts import Block, bar_chart, span_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Rows
+from antiphon.repro.rows import COUNTED, Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.results import Table as Columns
 from antiphon.results import rows_of
@@ -107,9 +107,9 @@ def fig5(quick: bool) -> Steps:
         if case["drawn"]:
             blocks[case["series"]] = _blocks(case, text[case["series"]])
             note = DATA.texts["ring_steps"] if case["series"] == A_RING else ""
-            rows.add(e, "steps", e["steps"], key=case["series"], note=note, tolerance=0.0)
+            rows.add(e, "steps", e["steps"], key=case["series"], note=note, own=COUNTED)
         else:
-            rows.add(e, "steps", e["steps"], key="", reference=e["exact"], tolerance=0.0)
+            rows.add(e, "steps", e["steps"], key="", reference=e["exact"], own=COUNTED)
     links = ("N1 to N2", "N3 to N2", "N2 to N4", "N4 to N2", "N2 to N1", "N2 to N3")
     charts = [
         span_chart(title, "steps", 10, tracks, blocks[series])
@@ -212,12 +212,12 @@ def fig10(_quick: bool) -> Steps:
             links = {"links": 2 - _single(fabric, schedule, pair), "stated links": stated}
             part.append({"series": DATA.series[name], "pair": pair} | links | found)
         table += part
-        rows.add(part[0], "of 1", proven, tolerance=0.0)
+        rows.add(part[0], "of 1", proven, own=COUNTED)
         for e in part:
             what, key = f"NVLinks needed on {e['pair']}", f"{name}, {e['pair']}"
-            rows.add(e, "", e["links"], what=what, key=key, tolerance=0.0)
+            rows.add(e, "", e["links"], what=what, key=key, own=COUNTED)
         for detour in ("detour of 2-4 over GPU", "detour of 3-5 over GPU")[:trees]:
-            rows.add(part[0], "", detours[detour], what=detour, tolerance=0.0)
+            rows.add(part[0], "", detours[detour], what=detour, own=COUNTED)
     of, parts = itemgetter("pair"), {"links": "links"}
     chart = bar_chart("Pairs that have two", "NVLinks needed", table, of, parts, known="stated links")
     return Outcome(table, rows, [chart])

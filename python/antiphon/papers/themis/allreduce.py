@@ -17,7 +17,7 @@ from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import RailsPoint, Record
 
-DATA = Data("themis", tolerance=0.015)
+DATA = Data("themis")
 """Means over many runs agree within 1.5 %."""
 ALL = BASELINE, FIFO, SCF, BEFORE, _, _, SEARCH = DATA.named(
     "Baseline",
@@ -69,7 +69,7 @@ def table1(_quick: bool) -> Steps:
         table.append({"kind": kind, "series": kinds[kind], "what": what, "steps": done["time_ns"] / 1000})
     rows = Rows(DATA, "table1")
     for e in table:
-        rows.add(e, "steps", e["steps"], key=e["what"], tolerance=0.001)
+        rows.add(e, "steps", e["steps"], key=e["what"])
     return Outcome(table, rows, columns=2)
 
 
@@ -91,11 +91,11 @@ def table2(_quick: bool) -> Steps:
     for e in table:
         for what, (column, unit) in PARAMETERS.items():
             dimension = f"dim{e['dimension']} ({e['kind']}), {what}"
-            stated = {"paper": e[f"stated {column}"], "tolerance": 0.001, "is_input": True}
+            stated = {"paper": e[f"stated {column}"], "kind": "input"}
             rows.add(e, unit, e[column], e["name"], dimension, **stated)
     for name, of in table.by("name"):
         npus = of[0]["npus"]
-        rows.add(of[0], "NPUs", npus, name, "all dimensions", paper=1024, tolerance=0.001, is_input=True)
+        rows.add(of[0], "NPUs", npus, name, "all dimensions", paper=1024, kind="input")
     chart = bar_chart(
         "Rate of an NPU into each dimension",
         "Gb/s",
@@ -137,7 +137,7 @@ def scenarios(_quick: bool) -> Steps:
         rows.add(e, "×", e["least"], group="Least rate over just enough", what=f"{e['topology']}: {e['pair']}")
     (e,) = table.where(series=BASELINE, topology=CURRENT)
     used, note = "2D-current: rate of dim2 that the baseline uses", DATA.texts["factors"]
-    rows.add(e, "Gb/s", e["far"], what=used, key=used, tolerance=0.05, note=note)
+    rows.add(e, "Gb/s", e["far"], what=used, key=used, note=note)
     labels = "ratio", "rate of dim2 over what is just enough", "utilization", "utilization, %"
     return Outcome(table, rows, [line_chart("16x8 NPUs, 1 GB", swept, *labels, ticks="{:g}".format, y_max=103)])
 
@@ -173,10 +173,10 @@ def fig5(_quick: bool) -> Steps:
     baseline, rows = table[0], Rows(DATA, "fig5")
     does = ("ReduceScatter on dim1", "ReduceScatter on dim2", "AllGather on dim2", "AllGather on dim1")
     for stage, key in ((f"stage {n}", f"stage {n}, {what}") for n, what in enumerate(does, 1)):
-        rows.add(baseline, "units", baseline[stage], "Chunk 1, baseline", key, key, tolerance=0.001)
+        rows.add(baseline, "units", baseline[stage], "Chunk 1, baseline", key, key)
     for e in table:
         for what in ("makespan", "load of dim1", "load of dim2"):
-            rows.add(e, "units", e[what], what=what, key=f"{e['series']}: {what}", tolerance=0.001, note="")
+            rows.add(e, "units", e[what], what=what, key=f"{e['series']}: {what}", note="")
     label = "time in units; blocks are CHUNK.STAGE"
     charts = [span_chart(str(e["series"]), label, 8.2, ("dim1", "dim2"), e["blocks"]) for e in table]
     return Outcome(table, rows, charts, columns=2)
@@ -204,7 +204,7 @@ def fig8(quick: bool) -> Steps:
             for mean, ours in (("arithmetic", faster.mean), ("geometric", faster.geometric)):
                 rows.add(of[0], "×", ours, what=f"speed-up, {mean} mean of 30", key=f"{published}: speed-up")
             words = f"{series}, largest", "speed-up", f"{published}: largest speed-up"
-            rows.add(of[0], "×", faster.most, *words, tolerance=0.05)
+            rows.add(of[0], "×", faster.most, *words)
     charts = [
         bar_chart(topology, "time, ms", of, lambda e: f"{e['MB']} MB", {"AllReduce": "ms"})
         for topology, of in table.where(series=DRAWN).by("topology")

@@ -140,13 +140,13 @@ def fig4(quick: bool) -> Steps:
             (coming, "next generation: baseline utilization, mean", shares.mean),
             (coming, "next generation: baseline utilization, least", shares.least),
         ):
-            rows.add(of[0], "%", ours, group="Utilization", what=what, key=what, tolerance=0.05)
+            rows.add(of[0], "%", ours, group="Utilization", what=what, key=what)
         group, note = "Speed-up of an iteration", DATA.texts["assumed"]
         for model, of in table.where(series=IDEAL, topology=NEXT).by("model"):
             faster = baseline.over("time", of)
             for statistic, ours in (("mean", faster.mean), ("most", faster.most)):
                 what = f"{model}: ideal over baseline, {statistic}"
-                rows.add(of[0], "×", ours, group, what, what, tolerance=0.05, note=note)
+                rows.add(of[0], "×", ours, group, what, what, note=note)
     charts = [
         Chart(str(model), "utilization, %", "time / slowest", lines=_over_utilization(of))
         for model, of in table.by("model")
@@ -170,11 +170,11 @@ def fig12(quick: bool) -> Steps:
         group = f"{series}: speed-up of an iteration"
         for statistic, ours in (("mean", ratios.mean), ("most", ratios.most)):
             key = f"{model}: {series}, {statistic}"
-            rows.add(of[0], "×", ours, group, f"{model}, {statistic}", key, tolerance=0.05, note=DATA.texts["assumed"])
+            rows.add(of[0], "×", ours, group, f"{model}, {statistic}", key, note=DATA.texts["assumed"])
     for series, of in faster.by("series"):
         group, key = "Exposed communication, reduced", f"{series}: exposed communication"
         ours = baseline.over("exposed", of).mean
-        rows.add(of[0], "×", ours, group, f"{series}, mean of 24", key, tolerance=0.05, note="")
+        rows.add(of[0], "×", ours, group, f"{series}, mean of 24", key, note="")
     drawn = {"compute": "compute", "exposed, model parallel": "model part", "exposed, data parallel": "data"}
     charts = [
         bar_chart(str(model), "iteration / baseline's", of, in_two_lines("topology"), drawn, over=BASELINE)

@@ -67,7 +67,7 @@ def table1(_quick: bool) -> Steps:
         table.append(case | counted | {"what": f"{side}x{side}", "stated": stated})
     rows = Rows(DATA, "table1")
     for e in table:
-        rows.add(e, "%", e["used"], key=f"{e['series']} {e['what']}", tolerance=0.02, note="")
+        rows.add(e, "%", e["used"], key=f"{e['series']} {e['what']}", note="")
     of, parts = itemgetter("what"), {"in use": "used"}
     chart = bar_chart("Links in use", "links in use, %", table, of, parts, known="stated")
     return Outcome(table, rows, [chart], columns=2)
@@ -152,7 +152,7 @@ def fig12(_quick: bool) -> Steps:
     for series, what in said:
         (e,) = table.where(series=series)
         key = f"{series}: {what}"
-        rows.add(e, "%", e[what], "As the text says", key, key, tolerance=0.05, note="")
+        rows.add(e, "%", e[what], "As the text says", key, key, note="")
     lines = [Line(str(e["series"]), e["starts"], e["shares"], marked=False) for e in table]
     chart = Chart("9x9 mesh, 256 MiB", "time, ms", "links in use, %", lines=lines, y_max=100)
     return Outcome(table, rows, [chart])
@@ -171,7 +171,7 @@ def fig14(_quick: bool) -> Steps:
     )
     labels = "8x8 mesh, 128 MiB", table, "chunk", "chunk", "bandwidth", "bandwidth, GiB/s"
     chart = line_chart(*labels, ticks=format_bytes)
-    return Outcome(table, Rows(DATA, "fig14", table, "GiB/s", "bandwidth", tolerance=0.005), [chart])
+    return Outcome(table, Rows(DATA, "fig14", table, "GiB/s", "bandwidth"), [chart])
 
 
 def odd_corner(_cells: Cells, _tables: Tables) -> Judged:

@@ -21,7 +21,7 @@ from antiphon.papers.tto.artifact import DATA, ArtifactTraining
 from antiphon.repro.charts import Chart, bar_chart, line_chart
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Outcome, Steps
-from antiphon.repro.rows import Rows
+from antiphon.repro.rows import COUNTED, Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Record
 
@@ -106,7 +106,7 @@ def _epochs(figure: str, tables: str, cases: list[Entry], chunk: int = 0) -> Ste
     rows = Rows(DATA, figure)
     for of in table.split("array", "model"):
         group, what, known = "Compute of an iteration", f"{of[0]['model']}, {of[0]['MACs']}", of[0]["known computing"]
-        firm = {"artifact": known, "tolerance": 0.01, "note": "", "source": ""}
+        firm = {"artifact": known, "note": "", "source": ""}
         rows.add(of[0], "ns", of[0]["computing"], group, what, **firm)
     for column, unit in (("epoch", "s"), ("AllReduce", "ns")):
         for e in table:
@@ -154,7 +154,7 @@ def viii_b(_quick: bool) -> Steps:
     rows = Rows(DATA, "viii-b")
     for e in table:
         key = f"iterations, {e['series']}"
-        rows.add(e, "", e["iterations"], group="Equation 1", what=key, key=key, tolerance=0, note="")
+        rows.add(e, "", e["iterations"], group="Equation 1", what=key, key=key, own=COUNTED, note="")
     ring, times, gain = table[0], table.values("time"), DATA.texts["gain"]
     sent = [(f"AllReduce, {e['series']}", f"AllReduce, {e['series']}", "ns", e["AllReduce"], "") for e in table]
     for what, key, unit, ours, note in (
