@@ -57,7 +57,12 @@ def world() -> dict[str, Table]:
         ({"form": "range", "ours": "A", "over": "B", "low": "1", "high": "2"}, "1.00–2.00×", "holds"),
         ({"form": "range", "ours": "A", "over": "B", "low": "1", "high": "3"}, "1.00–2.00×", "holds in part"),
         ({"form": "range", "ours": "A", "over": "B", "low": "1.5", "high": "3"}, "1.00–2.00×", "does not hold"),
-        ({"form": "points", "ours": "A", "column": "used", "at": "size=1", "low": "11.4"}, "10.00 %", "holds"),
+        ({"form": "points", "ours": "A", "column": "used", "at": "size=1", "low": "10.4"}, "10.00 %", "holds"),
+        ({"form": "points", "ours": "A", "column": "used", "at": "size=1", "low": "11.4"}, "10.00 %", "does not hold"),
+        # As it is printed: 1.5 to 2.5, 1.9 to 2.1 (5 % is wider than 1.95).
+        ({"form": "close", "ours": "A", "over": "B", "low": "2"}, "1.75×", "holds"),
+        ({"form": "close", "ours": "A", "over": "B", "low": "2.0"}, "1.75×", "does not hold"),
+        ({"form": "close", "ours": "A", "over": "B", "low": "2", "fitted": "yes"}, "1.75×", "fitted"),
         ({"form": "points", "ours": "A", "column": "used", "at": "size<=2", "low": "11"}, "15.00 %", "does not hold"),
         ({"form": "within", "ours": "A", "statistic": "most", "high": "8"}, "8.00×", "holds"),
         ({"form": "always", "ours": "A", "over": "B"}, "at all 4 points", "holds"),

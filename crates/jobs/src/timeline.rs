@@ -33,6 +33,8 @@ pub struct TimeLine {
     pub ranks: Vec<Vec<OperationTimes>>,
     /// Rank and number of the one that was over last.
     pub last: Option<OperationId>,
+    /// [`Transport::buffer_bytes`].
+    pub buffer_bytes: Option<Bytes>,
 }
 
 impl TimeLine {
@@ -74,7 +76,8 @@ pub fn run(graph: &JobGraph, transport: &mut dyn Transport) -> Result<TimeLine> 
         runner.settle()?;
     }
     runner.check()?;
-    Ok(TimeLine { ranks: runner.ranks.into_iter().map(|rank| rank.times).collect(), last: runner.last })
+    let buffer_bytes = runner.transport.buffer_bytes();
+    Ok(TimeLine { ranks: runner.ranks.into_iter().map(|rank| rank.times).collect(), last: runner.last, buffer_bytes })
 }
 
 /// Time that at least one of the intervals covers, which are sorted. O(n log n).

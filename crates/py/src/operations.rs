@@ -408,6 +408,7 @@ fn result_record<'py>(
         .column("packets", rows.iter().map(|row| row.packets))?;
     let ranks = table!(py, row in result.ranks.iter(), {
         finish_ns, sent_bytes, received_bytes, reduce_ns,
+        buffer_bytes: row.buffer_bytes.map_or(f64::NAN, |bytes| bytes as f64),
     })?;
     let chunks = table!(py, row in result.chunks.iter(), { lane: i64::from(row.lane), chunk, complete_ns })?;
     let flights = table!(py, row in result.flights.iter(), { start_ns, finish_ns })?;

@@ -390,6 +390,7 @@ impl TrainingPlan {
             exposed_data_ns: mean(iteration.exposed_data_ps()),
             turnaround_ns: mean(iteration.turnaround_ps),
             bubbles_ns: mean(iteration.bubbles_ps),
+            buffer_bytes: iteration.buffer_bytes,
             exchanges: self.exchange_table(py, iteration)?,
             computations: self.computation_table(py, iteration)?,
             network: network,

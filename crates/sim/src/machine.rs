@@ -181,6 +181,7 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
             N::FIDELITY,
             self.endpoints.ranking(),
             &self.endpoints.deliveries,
+            self.endpoints.buffers.most(self.plan),
             &mut traffic,
             flights,
             events,
@@ -234,6 +235,10 @@ impl<'a, N: Network<'a>> Running for Machine<'a, N> {
         })
     }
 
+    fn buffer_bytes(&self) -> Option<Bytes> {
+        self.endpoints.buffers.most(self.plan).map(|ranks| ranks.into_iter().max().unwrap_or(0))
+    }
+
     fn finish(&mut self) -> Result<()> {
         self.network.finish(self.now)?;
         self.endpoints.finish(self.now)
@@ -248,6 +253,7 @@ impl<'a> Machine<'a, Packet<'a>> {
     pub fn of_part(plan: &'a RunPlan<'a>, shortcuts: Shortcuts, parts: &'a Division, own: u32) -> Result<Self> {
         let mut machine = Machine::<Packet>::new(plan, Order::default(), shortcuts)?;
         machine.periods = None;
+        machine.endpoints.buffers.forget();
         machine.endpoints.keep(|rank| parts.of_rank(rank) == own);
         machine.network.enclose(Border::new(parts));
         Ok(machine)

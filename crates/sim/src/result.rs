@@ -34,6 +34,9 @@ pub struct RankRow {
     pub received_bytes: Bytes,
     /// Time spent adding received data.
     pub reduce_ps: Picos,
+    /// The most bytes of messages at a time that were to be added and had been sent to it, so what its receive buffers
+    /// must hold; not known of a run in parts.
+    pub buffer_bytes: Option<Bytes>,
 }
 
 /// A link that several flights use.
@@ -122,6 +125,7 @@ pub fn collect(
     fidelity: Fidelity,
     ranking: &Ranking,
     deliveries: &Deliveries,
+    buffers: Option<Vec<Bytes>>,
     traffic: &mut Traffic,
     flights: Vec<FlightRow>,
     events: u64,
@@ -153,6 +157,9 @@ pub fn collect(
         ranks[job.to as usize].reduce_ps += plan.clock.picos(kind.reduce) * kind.chunks;
     }
     ranks.truncate(plan.fabric.ranks());
+    for (row, bytes) in ranks.iter_mut().zip(buffers.into_iter().flatten()) {
+        row.buffer_bytes = Some(bytes);
+    }
     let mut contended: Vec<ContendedRow> = vec![];
     for ((link, flight), bytes) in of_flights {
         if contended.last().is_none_or(|row| row.link != link) {

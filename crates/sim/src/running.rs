@@ -42,6 +42,9 @@ pub trait Running {
     /// Whether the first `part` of every `bytes` bytes of a flight is complete.
     fn has_part(&self, flight: u32, part: Bytes, bytes: Bytes) -> bool;
 
+    /// The most that waited at any rank at a time to be added ([`crate::RankRow::buffer_bytes`]).
+    fn buffer_bytes(&self) -> Option<Bytes>;
+
     /// Checks, when nothing is to happen, that every flight that was launched is over.
     ///
     /// # Errors

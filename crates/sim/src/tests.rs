@@ -256,6 +256,26 @@ fn ranks_add_one_message_at_a_time() {
     }
 }
 
+/// Seven messages come at once to a rank that adds one after the other; behind a ring each waits for one.
+#[test]
+fn receive_buffers_hold_what_is_not_added() {
+    let fabric = Fabric::parse("fc:8").unwrap();
+    let system = System { reduce_rate: Some(Rate::gb_per_s(10)), ..System::preset("generic").unwrap() };
+    let most = |spec: &str, skip_periods| {
+        let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap();
+        let flights = [Flight::unproven(&schedule)];
+        let plan = RunPlan::new(&fabric, &flights, &system).unwrap();
+        [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit].map(|fidelity| {
+            let shortcuts = Shortcuts { skip_periods, ..Shortcuts::default() };
+            let result = run(&plan, Order::Fifo, fidelity, shortcuts, &mut |_| true).unwrap();
+            result.ranks.iter().map(|row| row.buffer_bytes.unwrap()).max().unwrap()
+        })
+    };
+    assert_eq!(most("direct", true), [7 << 17; 3]);
+    assert_eq!(most("ring", true), [1 << 17; 3]);
+    assert_eq!(most("overlapped-tree:chunks=512", true), most("overlapped-tree:chunks=512", false));
+}
+
 #[test]
 fn tables_add_up() {
     let fabric = Fabric::parse("mesh:3").unwrap();
@@ -265,9 +285,16 @@ fn tables_add_up() {
     assert_eq!(result.links[used], LinkRow { busy_ps: 714_000, bytes: 16_384, packets: 2 });
     assert_eq!(
         result.ranks[2],
-        RankRow { finish_ps: 2 * 726_000 + 1_000, sent_bytes: 0, received_bytes: 16_384, reduce_ps: 1_000 }
+        RankRow {
+            finish_ps: 2 * 726_000 + 1_000,
+            sent_bytes: 0,
+            received_bytes: 16_384,
+            reduce_ps: 1_000,
+            buffer_bytes: Some(16_384)
+        }
     );
-    assert_eq!(result.ranks[1].sent_bytes, 16_384);
+    // What is stored is written to its place.
+    assert_eq!((result.ranks[1].sent_bytes, result.ranks[1].buffer_bytes), (16_384, Some(0)));
     assert_eq!((result.packet_hops, result.flit_hops), (4, 68));
     assert_eq!(result.chunks, [ChunkRow { lane: 0, chunk: 0, complete_ps: result.time_ps }]);
     let busy: f64 = result.timeline.utilization.iter().enumerate().fold(0.0, |sum, (i, share)| {

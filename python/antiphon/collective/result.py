@@ -57,7 +57,7 @@ class Run(Result):
         " reached_share_of_optimum time_ns lower_bound_ns=bound.time_ns lower_bound_of=bound_of efficiency"
         " algorithm_bandwidth_gb_per_s algorithm_bandwidth_gib_per_s bus_bandwidth_gb_per_s"
         " link_utilization_mean=result.link_utilization_mean link_utilization_max"
-        " first_chunk_ns=result.first_chunk_ns last_chunk_ns=result.last_chunk_ns",
+        " first_chunk_ns=result.first_chunk_ns last_chunk_ns=result.last_chunk_ns buffer_bytes",
     )
     stats: Stats = says(
         "figures of the schedule that need no simulation.",
@@ -91,6 +91,11 @@ class Run(Result):
     def chunks(self) -> Table:
         """When each chunk was complete, as in ``SimulationResult``."""
         return self.result.chunks
+
+    @property
+    def buffer_bytes(self) -> int | None:
+        """What receive buffers hold, as in ``SimulationResult``."""
+        return self.result.buffer_bytes
 
     @property
     def time_ns(self) -> float:

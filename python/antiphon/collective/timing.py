@@ -28,6 +28,7 @@ class CollectiveTime:
         chunks: when each chunk was complete, as in ``SimulationResult``; None if that is not known.
         bound_of: what its lower bound is about, as in ``Schedule.bound_of``.
         energy: what it takes; None if nobody asked.
+        buffer_bytes: as in ``SimulationResult``.
     """
 
     time_ns: float
@@ -35,6 +36,7 @@ class CollectiveTime:
     chunks: Table | None = None
     bound_of: str = "all-ranks"
     energy: Energy | None = None
+    buffer_bytes: int | None = None
 
 
 Timed: TypeAlias = "CollectiveTime | Run"
@@ -75,7 +77,9 @@ def simulator(
             result = simulate(fabric, schedule, system, fidelity, heartbeat, energy)
             chunks = result.chunks if keep_chunks else None
             spent = None if result.energy is None else result.energy.without_tables()
-            known[key] = CollectiveTime(result.time_ns, schedule.excluded, chunks, schedule.bound_of, spent)
+            known[key] = CollectiveTime(
+                result.time_ns, schedule.excluded, chunks, schedule.bound_of, spent, result.buffer_bytes
+            )
         return known[key]
 
     return time

@@ -138,7 +138,9 @@ class SimulationResult(Result):
         " ``bytes`` (without headers), ``packets``."
     )
     ranks: Table = says(
-        "row ``i`` is rank ``i``: ``finish_ns``, ``sent_bytes``, ``received_bytes``, ``reduce_ns`` (time spent adding)."
+        "row ``i`` is rank ``i``: ``finish_ns``, ``sent_bytes``, ``received_bytes``, ``reduce_ns`` (time spent adding),"
+        " ``buffer_bytes`` (the most at a time that was to be added and had been sent to it, so what its receive buffers"
+        " hold; NaN if the run was divided among cores)."
     )
     chunks: Table = says("``lane``, ``chunk``, ``complete_ns``; lanes of all flights are numbered through.")
     flights: Table = says(
@@ -149,6 +151,12 @@ class SimulationResult(Result):
     energy: Energy | None = says("what the run took, if it was asked for.", default=None)
 
     headline = "SimulationResult {0.fidelity}: {0.time_ns:.1f} ns, {0.link_utilization_mean:.1%} mean link utilization"
+
+    @property
+    def buffer_bytes(self) -> int | None:
+        """What the receive buffers of the rank that holds most there must hold; None if it is not known."""
+        most = float(self.ranks["buffer_bytes"].max())
+        return None if most != most else int(most)
 
     def plot(self) -> Figure:
         """How busy the links are over time (extra ``plots``)."""

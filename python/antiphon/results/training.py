@@ -41,6 +41,9 @@ class Iteration(Result):
     bubbles_ns: float = says(
         "with overlap ``ccube`` or ``both``, the part of it in which later layers wait for theirs."
     )
+    buffer_bytes: int | None = says(
+        "the most of exchanges at a time that is on its way to a rank, or waits there, to be added; None if not known."
+    )
     exchanges: Table = says(
         "per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and ``last_layer`` it is for,"
         " ``ready_ns``, ``start_ns``, ``finish_ns``."

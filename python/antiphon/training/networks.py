@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -148,7 +149,10 @@ class OnFabricSerially(OnFabric):
         self.excluded_ranks = sorted({rank for each in timed.values() for rank in each.excluded_ranks})
         chained = zip(keys, plan.parts, strict=True)
         chunks = [getattr(timed[key], "chunks", None) if parts else None for key, parts in chained]
-        return plan.run([timed[key].time_ns for key in keys], chunks)
+        iteration = plan.run([timed[key].time_ns for key in keys], chunks)
+        buffers = [getattr(each, "buffer_bytes", None) for each in timed.values()]
+        most = None if None in buffers else max(filter(None, buffers), default=0)
+        return replace(iteration, buffer_bytes=most)
 
     def _time(self, key: Key) -> Timed:
         if self._divided == 1:
@@ -156,7 +160,7 @@ class OnFabricSerially(OnFabric):
         nothing: list[int] = []
         flights = [(schedule, 0.0, nothing, 0) for schedule in self._schedules(key)]
         result, _ = simulate_flights(self._fabric, flights, self._system, self.fidelity)
-        return CollectiveTime(result.time_ns, [], result.chunks)
+        return CollectiveTime(result.time_ns, [], result.chunks, buffer_bytes=result.buffer_bytes)
 
 
 class OnFabricShared(OnFabric):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon._core import System
 from antiphon.results import Energy, Iteration, Result, Table
+from antiphon.training.memory import Memory
 from antiphon.results.record import APART, ASKED, PLATFORM, Part, record, said, says
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Training(Result):
         " ``gradient_bytes``.",
         APART,
     )
+    memory: Memory = says("what a rank holds.")
     energy: Energy | None = says(
         "what the exchanges of an iteration take, with static power, if it was asked for.",
         ASKED,

@@ -14,6 +14,7 @@ from antiphon._core import (
     build,
     default_batch,
     iterations,
+    parse_bytes,
 )
 from antiphon._core import settled as core_settled
 from antiphon.arguments import expect, shown
@@ -26,6 +27,7 @@ from antiphon.given import as_fabric, as_system
 from antiphon.models.given import workload
 from antiphon.names import Fidelity, InFlight, Order
 from antiphon.results import Table
+from antiphon.training.memory import check_memory, memory_of
 from antiphon.training.energy import iteration_energy
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
@@ -70,6 +72,7 @@ def train(
     collectives: Timer | None = None,
     progress: Progress | None = None,
     energy: bool = False,
+    memory: int | str | None = None,
     chakra: str | os.PathLike[str] | None = None,
     **options: Unpack[TrainOptions],
 ) -> Training:
@@ -108,12 +111,14 @@ def train(
         progress: called while collectives are simulated.
         energy: also what the exchanges of an iteration take, and static power (docs/energy.md); computation is not
             counted.
+        memory: what a rank has, such as ``16GiB``: what needs more for weights, gradients and receive buffers is refused.
         chakra: also Chakra execution traces of what every rank computes and exchanges, files ``CHAKRA.0.et``,
             ``CHAKRA.1.et``, ... (docs/formats.md), on fabrics and for overlap ``none`` and ``layerwise``.
 
     Raises:
         AntiphonError: as ``build`` and ``simulate``, or ``rails``; ``not-applicable`` naming the layer
-            that the compute model cannot time; ``bad-size`` for counts; ``too-large``.
+            that the compute model cannot time; ``bad-size`` for counts; ``too-large``, also for what does not fit in
+            ``memory``, naming the layer.
     """
     work = workload(model)
     expect("energy", energy, bool)
@@ -197,7 +202,14 @@ def train(
     prefix = None if chakra is None else check_prefix(chakra, "chakra")
     if prefix is not None and isinstance(network, OnRails):
         raise AntiphonError(f"{network.name}: traces are of exchanges on fabrics, not on rails", "not-applicable")
+    limit, what = None if memory is None else parse_bytes(memory), f"{work.name} on {network.name}"
+    layers = Table(plan.layers)
+    if limit is not None:
+        check_memory(what, layers, memory_of(layers, None), limit)
     iteration = network.run(plan, work.name)
+    held = memory_of(layers, iteration.buffer_bytes)
+    if limit is not None:
+        check_memory(what, layers, held, limit)
     excluded = network.excluded_ranks
     if prefix is not None:
         if excluded:
@@ -220,10 +232,11 @@ def train(
         dataset=dataset,
         ranks=network.ranks,
         excluded_ranks=excluded,
-        gradient_bytes=int(plan.layers["gradient_bytes"].sum()),
+        gradient_bytes=held.gradients_bytes,
+        memory=held,
         iterations=iterations(dataset, batch, (network.ranks - len(excluded)) // model_parallel),
         iteration=iteration,
-        layers=Table(plan.layers),
+        layers=layers,
         energy=spent,
         relays=relays,
         **{each.name: settled[each.name] for each in fields(Training) if each.name in settled},

@@ -5,7 +5,7 @@ use crate::graph::OperationKind;
 use crate::timeline::{self, OperationTimes, TimeLine, covered};
 use crate::transport::{OnFabric, Transport};
 use antiphon_base::error::Result;
-use antiphon_base::units::Picos;
+use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::workload::Pass;
 use antiphon_proof::Proven;
 use antiphon_sim::Progress;
@@ -31,6 +31,8 @@ pub struct Iteration {
     pub bubbles_ps: Picos,
     /// When each operation was done.
     pub operations: Vec<OperationTimes>,
+    /// The most bytes of exchanges at a time that waited at any rank to be added; `None` where there are no messages.
+    pub buffer_bytes: Option<Bytes>,
 }
 
 impl Iteration {
@@ -100,6 +102,7 @@ impl Iteration {
             turnaround_ps,
             bubbles_ps,
             operations: line.ranks.into_iter().next().unwrap_or_default(),
+            buffer_bytes: line.buffer_bytes,
         }
     }
 }

@@ -9,7 +9,7 @@ pub use rails::{Carriage, OnRails, divided_groups};
 pub use serial::Serial;
 
 use antiphon_base::error::Result;
-use antiphon_base::units::Picos;
+use antiphon_base::units::{Bytes, Picos};
 use std::collections::VecDeque;
 
 /// Carries exchanges, by their numbers in the graph. Time never goes backwards between calls.
@@ -28,6 +28,11 @@ pub trait Transport {
     /// # Errors
     /// [`antiphon_base::error::Code::TooLarge`] or [`antiphon_base::error::Code::Interrupted`] for work that takes too long.
     fn step(&mut self, until: Option<Picos>, happened: &mut VecDeque<Delivery>) -> Result<()>;
+
+    /// The most bytes at a time that waited at any rank to be added; `None` where there are no messages.
+    fn buffer_bytes(&self) -> Option<Bytes> {
+        None
+    }
 
     /// Nothing is to happen any more.
     ///

@@ -13,6 +13,7 @@
 
 mod adders;
 mod aside;
+mod buffers;
 mod holds;
 mod launches;
 mod memory_ports;
@@ -38,6 +39,7 @@ use antiphon_model::schedule::{Issue, TransferId};
 #[cfg(doc)]
 use antiphon_model::system::Assignment;
 use aside::Aside;
+use buffers::Buffers;
 use holds::HeldMessages;
 use launches::{FlightState, Launches};
 use memory_ports::MemoryPorts;
@@ -116,6 +118,8 @@ pub struct Endpoints<'a> {
     plan: &'a RunPlan<'a>,
     /// What was applied.
     pub deliveries: Deliveries,
+    /// What waits to be added.
+    pub buffers: Buffers,
     /// From the arrival of a message to the start of what waited for it.
     hand_off: Ticks,
     agenda: Agenda<RankEvent>,
@@ -162,6 +166,7 @@ impl<'a> Endpoints<'a> {
         let mut endpoints = Endpoints {
             plan,
             deliveries: Deliveries::new(plan),
+            buffers: Buffers::new(plan),
             hand_off,
             agenda: Agenda::new(),
             queues: vec![],

@@ -270,7 +270,9 @@ impl Endpoints<'_> {
         now: Ticks,
         carrier: &mut impl Carrier,
     ) -> Ticks {
-        if self.plan.jobs[id as usize].hops.is_empty() {
+        let job = &self.plan.jobs[id as usize];
+        self.buffers.sent(self.plan, job);
+        if job.hops.is_empty() {
             self.sent(id, chunk, now);
         }
         carrier.send(id, chunk, interface, now)

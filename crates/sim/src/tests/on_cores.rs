@@ -23,7 +23,13 @@ fn divided(
         assert!(joint.is_none());
         return None;
     };
-    Some([whole, joint.unwrap()].map(|result| SimulationResult { events: 0, ..result }))
+    Some([whole, joint.unwrap()].map(|result| SimulationResult { events: 0, ..without_buffers(result) }))
+}
+
+/// Parts do not know what receive buffers held.
+fn without_buffers(mut result: SimulationResult) -> SimulationResult {
+    result.ranks.iter_mut().for_each(|row| row.buffer_bytes = None);
+    result
 }
 
 proptest! {
@@ -116,5 +122,5 @@ fn long_runs_go_on_in_parts() {
         result.unwrap()
     });
     assert!(two.events > one.events && two.events < one.events + one.events / 4, "{} {}", one.events, two.events);
-    assert!(SimulationResult { events: one.events, ..two } == one);
+    assert!(SimulationResult { events: one.events, ..two } == without_buffers(one));
 }

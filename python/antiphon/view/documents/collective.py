@@ -96,6 +96,7 @@ def run_document(run: antiphon.Run, fabric: antiphon.Fabric | None = None) -> Do
     """The figures of one run, and the busiest links of its fabric, if that is given."""
     result, links = run.result, run.result.links
     steps = format_steps(run.stats.steps, run.stats.messages)
+    held = run.buffer_bytes
     figures = table_of(
         [run],
         "Collective {collective} of {size} (system {system}) | Proof {proof} | Time {time_ns}"
@@ -103,14 +104,15 @@ def run_document(run: antiphon.Run, fabric: antiphon.Fabric | None = None) -> Do
         " | Bus bandwidth {bus_bandwidth_gb_per_s}"
         " | Links busy, mean / max {result.link_utilization_mean:.1%} / {most:.1%}"
         " | First / last chunk complete {result.first_chunk_ns} / {result.last_chunk_ns} | Steps {steps}"
-        " | Packet hops / flit hops {result.packet_hops} / {result.flit_hops}",
-        without=["Steps"] if steps == NO_STEPS else [],
+        " | Packet hops / flit hops {result.packet_hops} / {result.flit_hops} | Receive buffers of a rank {buffers}",
+        without=(["Steps"] if steps == NO_STEPS else []) + ([] if held else ["Receive buffers of a rank"]),
         size=lambda _: size_text(run.bytes, run.matrix_bytes),
         system=lambda _: platform(run.system, result.fidelity, *filter(None, [result.protocol])),
         proof=_proof_mark,
         lower=_bound_of,
         most=lambda _: links["utilization"].max(),
         steps=lambda _: steps,
+        buffers=lambda _: antiphon.format_bytes(held or 0),
     )
     table = facts(figures, f"{run.algorithm} on {run.fabric}", energy_facts(result.energy))
     return document(table, fabric is not None and _busiest(links, fabric.nodes["name"]), _platform(run))

@@ -94,6 +94,7 @@ def _one_training(training: antiphon.Training) -> list[Part]:
         " |     exposed {exposed_communication_ns} ({share:.1%} of the iteration)"
         " |       turnaround, bubbles {iteration.turnaround_ns}, {iteration.bubbles_ns}"
         " |     behind computation {overlapped_communication_ns}"
+        " | Memory of a rank {memory}"
         " | Epoch {epoch_ns}: {iterations} iterations for {dataset} samples | Throughput {rate} samples/s",
         without=[] if training.overlap in CHAINED else ["      turnaround, bubbles"],
         system=lambda _: platform(training.system),

@@ -1,0 +1,53 @@
+//! What waits in ranks' memory beside their data: messages that are added, from when they are sent until they are added.
+//! A message that is stored is written to its place as it comes.
+
+use crate::plan::{Job, RunPlan};
+use antiphon_base::units::Bytes;
+
+/// See the module. Unknown where ranks are in parts that run apart, since what one sends is added in another.
+pub struct Buffers(Option<Vec<Buffered>>);
+
+/// That of one rank.
+#[derive(Clone, Copy, Default)]
+struct Buffered {
+    now: Bytes,
+    most: Bytes,
+}
+
+impl Buffers {
+    /// Nothing sent yet of `plan`.
+    pub fn new(plan: &RunPlan) -> Buffers {
+        Buffers(Some(vec![Buffered::default(); plan.participants()]))
+    }
+
+    /// Ranks run in parts.
+    pub fn forget(&mut self) {
+        self.0 = None;
+    }
+
+    /// A message of a job is sent.
+    #[inline]
+    pub fn sent(&mut self, plan: &RunPlan, job: &Job) {
+        let kind = plan.kind(job);
+        if let (true, Some(ranks)) = (kind.adds, &mut self.0) {
+            let rank = &mut ranks[job.to as usize];
+            rank.now += kind.bytes;
+            rank.most = rank.most.max(rank.now);
+        }
+    }
+
+    /// A message of a job was added or stored.
+    #[inline]
+    pub fn applied(&mut self, plan: &RunPlan, job: &Job) {
+        let kind = plan.kind(job);
+        if let (true, Some(ranks)) = (kind.adds, &mut self.0) {
+            ranks[job.to as usize].now -= kind.bytes;
+        }
+    }
+
+    /// The most that each rank of the fabric held at a time.
+    pub fn most(&self, plan: &RunPlan) -> Option<Vec<Bytes>> {
+        let ranks = self.0.as_ref()?;
+        Some(ranks[..plan.fabric.ranks()].iter().map(|rank| rank.most).collect())
+    }
+}
