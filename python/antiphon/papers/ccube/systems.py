@@ -295,8 +295,8 @@ def scale_jobs(case: Entry) -> list[LeafSpine]:
     """R and C1 in every setting; B and C1 in those of the turnaround."""
     jobs, by_eq_4 = [], chunk_by_eq_4(case["size"], case["ranks"])
     for step_ns, chunk, pacing in SETTINGS.values():
-        trees = tree_spec(overlap=True, chunk=chunk or by_eq_4, pacing=pacing)
-        jobs += [_run(case, "ring", step_ns), _run(case, trees, step_ns)]
+        overlapped = tree_spec(overlap=True, chunk=chunk or by_eq_4, pacing=pacing)
+        jobs += [_run(case, "ring", step_ns), _run(case, overlapped, step_ns)]
     for trees, chunk, pacing in TURNED.values():
         specs = (tree_spec(overlap=way, chunk=chunk, trees=trees, pacing=pacing) for way in (False, True))
         jobs += [_run(case, spec) for spec in specs]
@@ -327,10 +327,10 @@ def fig14(quick: bool) -> Steps:
     runs = yield [(case, scale_jobs(case)) for case in cases]
     table = Table()
     for case, records in runs:
-        ranks, size, of = case["ranks"], case["size"], 2 * len(SETTINGS)
-        times, turned = [record["time_ns"] for record in records[:of]], list(map(_turnaround, records[of:]))
+        ranks, size, count = case["ranks"], case["size"], 2 * len(SETTINGS)
+        times, firsts = [record["time_ns"] for record in records[:count]], list(map(_turnaround, records[count:]))
         found = dict(zip(SETTINGS, (ring / trees for ring, trees in batched(times)), strict=True))
-        found |= dict(zip(TURNED, (late / soon for late, soon in batched(turned)), strict=True))
+        found |= dict(zip(TURNED, (late / soon for late, soon in batched(firsts)), strict=True))
         # Constant bandwidth: the ring has all channels, a tree one in each direction.
         ring, trees = cost("ring", ranks, size, rate=RING_GB)[0], cost(OVERLAPPED, ranks, size)[0]
         height, chunks = ranks.bit_length() - 1, math.ceil(size / TREES / CHUNK)

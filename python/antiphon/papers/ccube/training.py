@@ -50,13 +50,13 @@ FIG1 = {
     "Transformer": ("transformer", ""),
     "NCF": ("ncf", "NCF"),
 }
-"""Of the paper's workloads we have the backbones of Single Stage Detector and Mask R-CNN (section V-A), and NCF; and two
-others of MLPerf. Their kind is what the paper says something of."""
+"""The backbones of Single Stage Detector and Mask R-CNN (section V-A), NCF, and two others of MLPerf; and of which kind
+they are, where the paper says something of it."""
 USUAL_BATCH = 32
 
 
 def fig1(_quick: bool) -> Steps:
-    """How much of an iteration NCCL's AllReduce takes, one after the backward pass, for batches that are an assumption."""
+    """What share of an iteration NCCL's AllReduce takes, for batches that are an assumption."""
     yield []
     table, rows, exchange = Table(), Rows(DATA, "fig1"), DATA.series["AllReduce"]
     for batch in (8, USUAL_BATCH, 128):
@@ -175,7 +175,7 @@ LOSSES = 3.0, 4.0
 
 
 def fig15(quick: bool) -> Steps:
-    """What every GPU sends for others, how much slower it computes by that, and what the paper's loss makes of an iteration."""
+    """What every GPU sends for others, and how much slower it computes by that."""
     models = DATA.named("ZFNet") if quick else DATA.named("ZFNet", "VGG-16", "ResNet-50")
     kernels = DATA.named("1 SM a kernel", "2 SMs a kernel")
     runs = yield [

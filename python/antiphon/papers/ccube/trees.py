@@ -173,7 +173,7 @@ def _at_root(case: Entry) -> Entry:
         way, root = ("up", "to") if transfer["reduces"] else ("down", "from")
         if transfer[root] == lane:  # The roots are ranks 0 and 1.
             for chunk in range(transfer["chunks"]):
-                number, step = trees * chunk + lane + 1, first + chunk * schedule.stride
+                number, step = trees * chunk + lane + 1, first + chunk
                 blocks.append(Block(f"tree {lane + 1} {way}", str(number), f"chunk {number}", step, 1))
     return {"steps": schedule.stats(fabric).steps, "turnaround": turnaround, "blocks": blocks}
 
@@ -283,13 +283,13 @@ def doubled(_cells: Cells, tables: Tables) -> Judged:
 
 
 PCIE_GB, QPI_GB = 12.0, 19.2
-"""GB/s in each direction: of 16 lanes of PCIe Gen3 what data gets (as in NCCL's ``topo.h``), and of a QPI link of 9.6 GT/s."""
+"""GB/s each way: what data gets of 16 lanes of PCIe Gen3 (NCCL's ``topo.h``), and of a QPI link of 9.6 GT/s."""
 UNLINKED = ({2, 4}, {3, 5})
 
 
 def _hosted(direct: bool) -> Fabric:
-    """The DGX-1 with its PCIe: two GPUs on a switch, two switches on a CPU; ``direct`` with NVLinks for the two pairs of the
-    trees that lack them, in its place."""
+    """The DGX-1 with its PCIe, two GPUs on a switch and two switches on a CPU; or, ``direct``, with NVLinks for the two
+    pairs of the trees that lack them."""
     document = json.loads(Fabric(f"dgx1v@{NVLINK_GB:g}").to_json())
     document["nodes"] = [{} for _ in range(RANKS)] + [{"rank": False}] * (0 if direct else 6)
     edges = [(*sorted(pair), NVLINK_GB) for pair in UNLINKED]
@@ -358,11 +358,11 @@ HEADER = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes
 
 
 def _trained(case: Entry, overlap: str) -> tuple[antiphon.Training, list[float]]:
-    """Layers of so many chunks and ``steps`` of a forward pass, and of ``backward`` steps for each gradient, on one overlapped
+    """Layers of so many chunks, ``steps`` of a forward pass and ``backward`` ones for each gradient, on one overlapped
     tree; and when chunks of all their gradients are everywhere, in steps from the begin of the AllReduce."""
-    backward = case.get("backward", 0) * UNIT_NS
+    back = round(case.get("backward", 0) * UNIT_NS)
     layers = [
-        f"layer {number},{round(steps * UNIT_NS)},NONE,0,{round(backward)},NONE,0,{round(backward)},ALLREDUCE,{count * STEP_BYTES}"
+        f"layer {number},{round(steps * UNIT_NS)},NONE,0,{back},NONE,0,{back},ALLREDUCE,{count * STEP_BYTES}"
         for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
     ]
     workload = Workload.from_csv("layers", "\n".join([HEADER, *layers]))
