@@ -15,6 +15,7 @@ class TrainOptions(TypedDict, total=False):
     unroll: SupportsIndex
     contention: Literal["dynamic", "static"] | str
     memory_bound: float | None
+    slow: str | SupportsIndex | None
 
 class NocOptions(TypedDict, total=False):
     packet_flits: SupportsIndex

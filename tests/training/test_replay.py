@@ -83,7 +83,15 @@ def test_what_a_replay_says(traces: str) -> None:
     assert antiphon.replay(traces, "mesh:2x2@400", "ring").time_ns < replayed.time_ns
 
 
-@pytest.mark.parametrize("options", [{}, {"overlap": "layerwise"}, {"overlap": "layerwise", "unroll": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"overlap": "layerwise"},
+        {"overlap": "layerwise", "unroll": 2},
+        {"overlap": "layerwise", "slow": "0:1.1,2:1.3"},
+    ],
+)
 def test_what_train_writes_takes_as_long(tmp_path: Path, options: dict[str, Any]) -> None:
     prefix = str(tmp_path / "alexnet")
     trained = antiphon.train("alexnet", "mesh:2x2", "ring", in_flight="shared", chakra=prefix, **options)

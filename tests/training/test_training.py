@@ -289,22 +289,22 @@ def test_ranks_that_pass_on_compute_slower(tmp_path: Path) -> None:
         return antiphon.train(model, fabric, "direct", system, **(given | options))
 
     plain = trained(0.0)
-    assert plain.relays is None
-    assert "relays" not in plain.to_dict()
+    assert plain.slower is None
+    assert not {"slow", "slower"} & plain.to_dict().keys()
     slow = trained(0.1)
-    (row,) = slow.to_dict()["relays"]
+    (row,) = slow.to_dict()["slower"]
     assert (row["rank"], row["streams"]) == (1, 2)
     assert 1 < row["slowdown"] <= 1.25
     assert slow.compute_ns == pytest.approx(plain.compute_ns * row["slowdown"])
     assert plain.compute_ns < trained(0.1, contention="dynamic").compute_ns < slow.compute_ns
     nobody = trained(0.1, "fc:3")
-    assert nobody.to_dict()["relays"] == []
+    assert nobody.to_dict()["slower"] == []
     assert nobody.compute_ns == trained(0.0, "fc:3").compute_ns
     # Gradients of even and of odd ranks at the same time.
     totals = table(
         tmp_path / "model.csv", "one,4096,8192,64,64,ALLREDUCE,ALLREDUCE", header=f"{TOTALS},fwd_comm,ig_comm"
     )
-    halves = trained(0.01, "mesh:6", totals, model_parallel=2).to_dict()["relays"]
+    halves = trained(0.01, "mesh:6", totals, model_parallel=2).to_dict()["slower"]
     assert {row["rank"]: row["streams"] for row in halves} == {1: 2, 2: 4, 3: 4, 4: 2}
     message = "what a rank passes on \\(relay_processors\\) leaves nothing to compute with"
     with pytest.raises(AntiphonError, match=message) as refused:
@@ -312,3 +312,26 @@ def test_ranks_that_pass_on_compute_slower(tmp_path: Path) -> None:
     assert refused.value.code == "not-applicable"
     with pytest.raises(AntiphonError, match="rails have no routes"):
         antiphon.train("alexnet", *RAILS, antiphon.System().with_(relay_processors=0.1))
+
+
+def test_slow_ranks_are_waited_for() -> None:
+    def trained(slow: str | None, fabric: str = "ring:4", algorithm: str = "ring", **options: Any) -> antiphon.Training:
+        return antiphon.train("alexnet", fabric, algorithm, compute="roofline", batch=4, slow=slow, **options)
+
+    for overlap in ("none", "layerwise"):
+        plain, slow = (trained(ranks, overlap=overlap) for ranks in (None, "1:1.5,3:1.2"))
+        assert slow.compute_ns == pytest.approx(1.5 * plain.compute_ns)
+        assert slow.to_dict()["slow"] == "1:1.5,3:1.2"
+        assert slow.to_dict()["slower"] == [
+            {"rank": 1, "streams": 0, "slowdown": 1.5},
+            {"rank": 3, "streams": 0, "slowdown": 1.2},
+        ]
+    assert trained("0-3:1").iteration_ns == trained(None).iteration_ns
+    rails = [trained(ranks, *RAILS).compute_ns for ranks in (None, "0,5:2")]
+    assert rails[1] == 2 * rails[0]
+    for ranks, why in (("4:2", "rank 4 does not exist"), ("0", "no times"), ("0:0.9", "1 to 1000 times")):
+        with pytest.raises(AntiphonError, match=why) as refused:
+            trained(ranks)
+        assert refused.value.code == "bad-spec"
+    with pytest.raises(AntiphonError, match="tto leaves out rank 12"):
+        antiphon.train("alexnet", "mesh:4x4", "tto", "tto", slow="0-15:2")

@@ -130,8 +130,8 @@ pub fn settled<'py>(py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> Py
 
 /// One iteration of training, before the times of its exchanges are known: `batch` samples on each rank, or on those that
 /// share a model. `compute` is a compute model with options. While something is exchanged, computation lacks what the
-/// `endpoint` takes, and what the rank passes on that has most of it: `relays` has millionths of the processors, for every
-/// rank. Other keywords are those of `inputs("train")`.
+/// `endpoint` takes, and what a rank passes on: `relays` has millionths of the processors, for every rank (needed where ranks
+/// are `slow`). Each layer takes as long as on the slowest rank. Other keywords are those of `inputs("train")`.
 ///
 /// >>> import antiphon
 /// >>> plan = TrainingPlan(antiphon.Workload("resnet50"), "roofline", 32)
@@ -171,7 +171,8 @@ impl TrainingPlan {
         Ok(TrainingPlan { request, planned, endpoint })
     }
 
-    /// For each rank of `relays`, how many times as long it computes beside an exchange for what it passes on.
+    /// For each rank of `relays`, how many times as long it computes beside an exchange as one that passes on nothing and is
+    /// not slow.
     #[getter]
     fn slowdowns(&self) -> Vec<f64> {
         self.planned.slowdowns.clone()
@@ -278,8 +279,7 @@ impl TrainingPlan {
             let what = format!("{ranks} ranks cannot be divided into groups of {}", self.request.model_parallel);
             return Err(raise(Error::new(Code::BadSize, what)));
         }
-        let names: Vec<&str> = self.planned.workload.layers.iter().map(|layer| layer.name.as_str()).collect();
-        let graph = run(py, || training::unfold(&self.planned.graph, &names, ranks, divided))?;
+        let graph = run(py, || self.planned.unfold(ranks, divided))?;
         Ok(ExecutionTrace { graph, untimed: 0 })
     }
 

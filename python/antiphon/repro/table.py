@@ -5,28 +5,18 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
 from itertools import pairwise, product
 from statistics import fmean, geometric_mean
 from typing import Any
 
 from antiphon.errors import AntiphonError
-from antiphon.repro.data import Series
+from antiphon.repro.data import Series, rounding
 
 Entry = dict[str, Any]
 """A case, such as ``{"series": ..., "side": 8}``, with the numbers found for it."""
 
 CLOSE = 0.05
 """A number, or each end of a range, holds within this share of what is published, or within ``rounding``."""
-
-
-def rounding(printed: str) -> float:
-    """By how much a printed number may differ from what it was rounded from: half a unit of its last digit.
-
-    >>> rounding("2"), rounding("2.70"), rounding("1,271"), rounding("1e-3")
-    (0.5, 0.005, 0.5, 0.0005)
-    """
-    return 0.5 * 10.0 ** int(Decimal(printed.replace(",", "")).as_tuple().exponent)
 
 
 def allowance(printed: str) -> float:
@@ -56,8 +46,12 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-HOW: dict[str, Callable[[float, float], float]] = {"": operator.truediv, "fall": lambda more, less: less - more}
-"""How two numbers are held against each other: the ratio, or how much less the first is."""
+HOW: dict[str, Callable[[float, float], float]] = {
+    "": operator.truediv,
+    "fall": lambda more, less: less - more,
+    "gain": lambda more, less: 100 * (more / less - 1),
+}
+"""How two numbers are held against each other: the ratio, how much less the first is, or how many percent more."""
 CONDITION = re.compile(rf"([\w.]+) *({'|'.join(COMPARED)}) *(.+)")
 
 

@@ -66,10 +66,13 @@ class Training(Result):
         default=None,
     )
 
-    relays: Table | None = says(
-        "a row for every ``rank`` that passes on ``streams``, and how many times as long it computes beside an exchange"
-        " (``slowdown``); None if ``relay_processors`` is 0.",
-        "relays?",
+    slow: str | None = says(
+        "ranks that take longer to compute, as in ``0,1:1.04``; None if not given.", "slow?", default=None
+    )
+    slower: Table | None = says(
+        "a row for every ``rank`` that is ``slow`` or passes on ``streams``, and how many times as long it computes"
+        " beside an exchange (``slowdown``); None if ``relay_processors`` is 0 and no rank is slow.",
+        "slower?",
         default=None,
     )
 

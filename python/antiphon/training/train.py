@@ -192,13 +192,15 @@ def train(
         message = f"{work.name}: the table's times are of its own batch, so its batch cannot be divided; use batch"
         raise AntiphonError(message, "not-applicable")
     batch = default_batch(compute) if batch is None else batch
-    plan, relays = TrainingPlan(work, compute, batch, system.endpoint, **options), None
-    if share := round(system.relay_processors * MILLION):
+    share, streams = round(system.relay_processors * MILLION), [0] * network.ranks if settled["slow"] else []
+    plan, slower = TrainingPlan(work, compute, batch, system.endpoint, streams, **options), None
+    if share:
         streams = network.relays(plan, work.name)
         plan = TrainingPlan(work, compute, batch, system.endpoint, [count * share for count in streams], **options)
+    if share or settled["slow"]:
         found = zip(range(network.ranks), streams, plan.slowdowns, strict=True)
         columns = ("rank", "streams", "slowdown")
-        relays = Table.of_rows([dict(zip(columns, each, strict=True)) for each in found if each[1]])
+        slower = Table.of_rows([dict(zip(columns, each, strict=True)) for each in found if each[1] or each[2] > 1])
     prefix = None if chakra is None else check_prefix(chakra, "chakra")
     if prefix is not None and isinstance(network, OnRails):
         raise AntiphonError(f"{network.name}: traces are of exchanges on fabrics, not on rails", "not-applicable")
@@ -211,6 +213,9 @@ def train(
     if limit is not None:
         check_memory(what, layers, held, limit)
     excluded = network.excluded_ranks
+    if slower and settled["slow"] and (left := set(slower["rank"].tolist()).intersection(excluded)):
+        message = f"slow {settled['slow']}: {algorithm} leaves out rank {min(left)}, which does not compute"
+        raise AntiphonError(message, "not-applicable")
     if prefix is not None:
         if excluded:
             message = f"{algorithm} leaves out ranks, which a trace of each rank cannot say; use another algorithm"
@@ -238,7 +243,7 @@ def train(
         iteration=iteration,
         layers=layers,
         energy=spent,
-        relays=relays,
+        slower=slower,
         **{each.name: settled[each.name] for each in fields(Training) if each.name in settled},
     )
 

@@ -76,10 +76,14 @@ pub fn layer_times(workload: &Workload, processor: &Processor, batch: u64) -> Re
         times.push(passes);
     }
     if total > MAX_TIME {
-        let what = format!("{}: an iteration {TOO_LONG}", workload.name);
-        return Err(Error::new(Code::TooLarge, what));
+        return Err(too_long(workload));
     }
     Ok(times)
+}
+
+/// The error for times past [`MAX_TIME`].
+pub fn too_long(workload: &Workload) -> Error {
+    Error::new(Code::TooLarge, format!("{}: an iteration {TOO_LONG}", workload.name))
 }
 
 /// Time a rank takes to add up the gradients of `params` weights that its own processing elements

@@ -6,6 +6,7 @@ mod epoch;
 mod gradient_queue;
 mod iteration;
 mod request;
+mod slow;
 mod times;
 mod unfold;
 
@@ -13,5 +14,6 @@ pub use epoch::iterations;
 pub use gradient_queue::GradientQueue;
 pub use iteration::{Bucket, Cost, DATA, IterationGraph, IterationPolicy, Label, MODEL, Overlap, Sizes};
 pub use request::{IterationRequest, PlannedIteration};
+pub use slow::SlowRanks;
 pub use times::{Iteration, run, run_shared};
 pub use unfold::unfold;

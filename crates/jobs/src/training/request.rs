@@ -1,10 +1,12 @@
 //! What users may say about an iteration, and the iteration that it describes.
 
-use super::{Bucket, Cost, IterationGraph, IterationPolicy, Overlap, Sizes};
+use super::slow::{ONE, SlowRanks};
+use super::{Bucket, Cost, IterationGraph, IterationPolicy, Overlap, Sizes, unfold};
 use crate::compute::{self, Contention};
+use crate::graph::{JobGraph, OperationKind};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::{Choice, Domain, request};
-use antiphon_base::units::Picos;
+use antiphon_base::units::{Millionths, Picos};
 use antiphon_model::system::{Endpoint, Processor};
 use antiphon_model::workload::{Passes, Workload};
 use std::collections::BTreeMap;
@@ -51,7 +53,22 @@ request! {
             needs "endpoint"
         )]
         pub memory_bound: Option<u32> = None,
+        /// Ranks that take more times as long to compute: `0,1:1.04`, `0-3:1.02,7:1.1`.
+        #[input(Domain::Unless("no rank does", &SlowRanks::DOMAIN), "The others wait for them.")]
+        pub slow: Option<SlowRanks> = None,
     }
+}
+
+/// Times of the passes over every layer, alone and beside an exchange.
+type LayerTimes = (Vec<Passes<Picos>>, Vec<Passes<Picos>>);
+
+/// How slowly a rank computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pace {
+    /// Millionths of its processors that it passes on with.
+    relayed: u64,
+    /// How many times as long it takes.
+    factor: Millionths,
 }
 
 /// An iteration before the times of its exchanges are known.
@@ -60,19 +77,59 @@ pub struct PlannedIteration {
     pub workload: Workload,
     /// What each costs.
     pub costs: Vec<Cost>,
-    /// What is computed and exchanged, by the rank that computes slowest.
+    /// What is computed and exchanged, by a rank that takes as long for every layer as the slowest.
     pub graph: IterationGraph,
-    /// How many times as long the layers take a rank beside an exchange, for what it relays; for every rank that was named.
+    /// How many times as long the layers take a rank beside an exchange as one that relays nothing and is not slow; for every
+    /// rank that was named.
     pub slowdowns: Vec<f64>,
+    /// The same ranks.
+    paces: Vec<Pace>,
+    /// By what a rank relays, times of one that is not slow; and that of its aggregation.
+    times: BTreeMap<u64, LayerTimes>,
+    aggregation: Picos,
+}
+
+impl PlannedIteration {
+    /// What each of `ranks` ranks does, each at its own pace, of layers that are divided over `divided` neighbours.
+    ///
+    /// # Errors
+    /// As [`unfold`].
+    pub fn unfold(&self, ranks: u32, divided: u32) -> Result<JobGraph> {
+        let names: Vec<&str> = self.workload.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let mut graph = unfold(&self.graph, &names, ranks, divided)?;
+        for (rank, pace) in graph.ranks.iter_mut().zip(&self.paces) {
+            let (alone, beside) = &self.times[&pace.relayed];
+            for (number, operation) in rank.operations.iter_mut().enumerate() {
+                let OperationKind::Compute { time_ps, beside_ps, .. } = &mut operation.kind else { continue };
+                (*time_ps, *beside_ps) = match self.graph.labels.get(number) {
+                    Some(label) => (alone[label.layers.0][label.pass], beside[label.layers.0][label.pass]),
+                    None => (self.aggregation, self.aggregation),
+                };
+                (*time_ps, *beside_ps) = (longer(*time_ps, pace.factor), longer(*beside_ps, pace.factor));
+            }
+        }
+        Ok(graph)
+    }
+}
+
+/// A time of a rank that takes so many times as long, saturating.
+fn longer(time: Picos, factor: Millionths) -> Picos {
+    let picos = (u128::from(time) * u128::from(factor)).div_ceil(u128::from(ONE));
+    Picos::try_from(picos).unwrap_or(Picos::MAX)
+}
+
+fn total(times: &[Passes<Picos>]) -> u128 {
+    times.iter().flat_map(|passes| passes.0).map(u128::from).sum()
 }
 
 impl IterationRequest {
     /// The iteration of a workload: `batch` samples on each rank, or on those that share a model. `relays` has the millionths of
-    /// its processors that every rank passes on with; without, none does.
+    /// its processors that every rank passes on with; without, none does, and `slow` names no rank. Where no rank is the slowest
+    /// in every layer, an iteration is no longer than what is planned.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] for what changes nothing, and for a layer that the compute model cannot time;
-    /// [`Code::TooLarge`].
+    /// [`Code::BadSpec`] for slow ranks that do not exist; [`Code::TooLarge`].
     pub fn plan(
         &self,
         workload: &Workload,
@@ -84,45 +141,70 @@ impl IterationRequest {
         self.check(processor)?;
         let ranks = u64::from(self.model_parallel);
         let workload = if ranks > 1 { workload.divided(ranks)? } else { workload.clone() };
-        let times = compute::layer_times(&workload, processor, batch)?;
-        let beside = |relayed: u64| {
+        let alone = compute::layer_times(&workload, processor, batch)?;
+        let times_of = |relayed: u64| -> Result<LayerTimes> {
             let by: &dyn Display = if relayed > 0 {
                 &"what a rank passes on (relay_processors)"
             } else {
                 &format!("endpoint {}", endpoint.spec())
             };
             let left = endpoint.left().without_processors(relayed);
-            compute::times_beside(&workload, processor, batch, &times, (left, by), self.memory_bound)
+            // What runs when nothing is computed takes nothing from computation.
+            let beside = match self.overlap {
+                Overlap::None => alone.clone(),
+                _ => compute::times_beside(&workload, processor, batch, &alone, (left, by), self.memory_bound)?,
+            };
+            Ok((if self.contention == Contention::Static { beside.clone() } else { alone.clone() }, beside))
         };
-        let total = |times: &[Passes<Picos>]| times.iter().flat_map(|passes| passes.0).map(u128::from).sum::<u128>();
-        let most = relays.iter().copied().max().unwrap_or(0);
-        let mut slowdowns = BTreeMap::new();
-        // What runs when nothing is computed takes nothing from computation.
-        let beside = if self.overlap == Overlap::None {
-            times.clone()
-        } else {
-            let unslowed = total(&beside(0)?).max(1) as f64;
-            for &relayed in relays.iter().filter(|&&relayed| relayed > 0) {
-                if let Entry::Vacant(new) = slowdowns.entry(relayed) {
-                    new.insert(total(&beside(relayed)?) as f64 / unslowed);
+        let factors = match &self.slow {
+            Some(slow) => slow.factors(relays.len())?,
+            None => vec![ONE; relays.len()],
+        };
+        let pace = |(&relayed, factor)| Pace { relayed, factor };
+        let paces: Vec<Pace> = relays.iter().zip(factors).map(pace).collect();
+        // The slowest of those that relay as much; of all there are, one that relays nothing and is not slow.
+        let mut times = BTreeMap::from([(0, times_of(0)?)]);
+        let mut slowest: BTreeMap<u64, Millionths> = BTreeMap::new();
+        for &Pace { relayed, factor } in &paces {
+            let most = slowest.entry(relayed).or_insert(factor);
+            *most = factor.max(*most);
+            if let Entry::Vacant(new) = times.entry(relayed) {
+                new.insert(times_of(relayed)?);
+            }
+        }
+        if slowest.is_empty() {
+            slowest.insert(0, ONE);
+        }
+        let of_all = |part: fn(&LayerTimes) -> &Vec<Passes<Picos>>| -> Result<Vec<Passes<Picos>>> {
+            let mut most = vec![Passes::default(); workload.layers.len()];
+            for (relayed, &factor) in &slowest {
+                for (most, passes) in most.iter_mut().zip(part(&times[relayed])) {
+                    for (most, &time) in most.0.iter_mut().zip(&passes.0) {
+                        *most = longer(time, factor).max(*most);
+                    }
                 }
             }
-            beside(most)?
+            let is_short = total(&most) <= u128::from(compute::MAX_TIME);
+            if is_short { Ok(most) } else { Err(compute::too_long(&workload)) }
         };
-        let slowdowns = relays.iter().map(|relayed| slowdowns.get(relayed).copied().unwrap_or(1.0)).collect();
-        let times = if self.contention == Contention::Static { beside.clone() } else { times };
+        let (most, beside) = (of_all(|times| &times.0)?, of_all(|times| &times.1)?);
+        let takes = |relayed: u64| total(&times[&relayed].1).max(1) as f64;
+        let slowdown = |pace: &Pace| takes(pace.relayed) / takes(0) * (f64::from(pace.factor) / f64::from(ONE));
+        let slowdowns = paces.iter().map(slowdown).collect();
         let sizes = Sizes {
             gradient_bytes: self.gradient_bytes.into(),
             activation_bytes: self.activation_bytes.into(),
             divided_batch: if ranks > 1 { batch } else { 0 },
         };
-        let costs = Cost::of(&workload, &times, &beside, sizes)?;
+        let costs = Cost::of(&workload, &most, &beside, sizes)?;
         let aggregation = compute::aggregation(workload.params(), processor);
+        let longest = longer(aggregation, slowest.into_values().max().unwrap_or(ONE));
         let IterationRequest { overlap, bucket, recompute, blocking, .. } = *self;
         let policy = IterationPolicy { overlap, bucket, recompute, blocking };
-        let graph = IterationGraph::new(&costs, policy, aggregation, self.unroll)
+        let graph = IterationGraph::new(&costs, policy, longest, self.unroll)
             .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
-        Ok(PlannedIteration { workload, costs, graph, slowdowns })
+        let aggregation = aggregation * Picos::from(self.unroll);
+        Ok(PlannedIteration { workload, costs, graph, slowdowns, paces, times, aggregation })
     }
 
     /// Refuses what changes nothing.
@@ -152,6 +234,7 @@ impl IterationRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Resource;
 
     /// Operations decide in a layer of 1 us, which a fortieth of the processors less make 1/39 longer.
     #[test]
@@ -173,6 +256,28 @@ mod tests {
         let fixed = plan(behind, Contention::Static, &[25_000]).unwrap();
         assert_eq!(fixed.costs[0].times.0[0], 1_025_642);
         assert_eq!(plan(behind, dynamic, &[]).unwrap().costs, plan(behind, dynamic, &[0; 4]).unwrap().costs);
+        // A rank that is slow at all times; and none that is slowest in all: each layer as on the slowest.
+        let slow = |ranks: &str, overlap, relays: &[u64]| {
+            let slow = Some(SlowRanks::parse(ranks).unwrap());
+            let request = IterationRequest { overlap, slow, ..IterationRequest::default() };
+            request.plan(&workload, &processor, 1, &Endpoint::System, relays)
+        };
+        for overlap in [behind, Overlap::None] {
+            let planned = slow("1:1.5", overlap, &[0, 0]).unwrap();
+            assert_eq!((planned.costs[0].times.0[0], planned.costs[0].beside.0[0]), (1_500_000, 1_500_000));
+            assert_eq!(planned.slowdowns, [1.0, 1.5]);
+        }
+        let planned = slow("1:1.02", behind, &[25_000, 0]).unwrap();
+        assert_eq!((planned.costs[0].times.0[0], planned.costs[0].beside.0[0]), (1_020_000, 1_025_642));
+        assert_eq!(planned.slowdowns[1], 1.02);
+        // Each rank at its own pace.
+        let graph = planned.unfold(3, 1).unwrap();
+        let first = |rank: usize| graph.ranks[rank].operations[0].kind;
+        let times = [(1_000_000, 1_025_642), (1_020_000, 1_020_000)];
+        for (rank, (time_ps, beside_ps)) in times.into_iter().enumerate() {
+            assert_eq!(first(rank), OperationKind::Compute { time_ps, beside_ps, resource: Resource::Stream(0) });
+        }
+        assert!(slow("2:1.5", behind, &[0, 0]).err().unwrap().message.contains("rank 2 does not exist"));
         // Nothing is computed beside what is exchanged.
         let apart = plan(Overlap::None, dynamic, &[25_000]).unwrap();
         assert_eq!((apart.costs[0].beside.0[0], apart.slowdowns[0]), (1_000_000, 1.0));

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
@@ -17,6 +17,9 @@ from itertools import pairwise
 import antiphon
 from antiphon import Fabric
 from antiphon._core import TrainingPlan
+from antiphon.library import nccl
+from antiphon.library.cluster import Cluster
+from antiphon.library.measured import expected
 from antiphon.repro.charts import bar_chart, line_chart, lines_of
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Outcome, Steps
@@ -113,33 +116,43 @@ def calls(name: str, most: int = 0) -> list[int]:
     return [min(most or size, size - start) for size in pieces for start in range(0, size, most or size)]
 
 
+DGX1 = Cluster.parse("dgx-v100:1")
+"""For our model of NCCL, which has the DGX-1's rates and latencies from NCCL's source."""
+
+
+def nccl_us(size: int) -> float:
+    """What an AllReduce of NCCL should take on a DGX-1, without a floor of launching, which is not known of it."""
+    return expected(DGX1, "all-reduce", size, floor_us=0).time_us
+
+
 def fig3(_quick: bool) -> Steps:
-    """One-shot, layer-wise, slicing."""
+    """One-shot, layer-wise, slicing; by what a run of NCCL should take, by NCCL's own model, and in C-Cube's steps."""
+    yield []
     one_shot, layer_wise, slicing = DATA.named("one-shot", "layer-wise", "slicing")
     cases = [(one_shot, 0), (layer_wise, 0), (slicing, SLICE // 2), (slicing, SLICE), (slicing, 2 * SLICE)]
-    cut = [(series, most, calls(series.name, most)) for series, most in cases]
-    runs = yield [(case, [allreduce(RING, size) for size in (*calls("one-shot"), *case[-1])]) for case in cut]
-    table = Table()
-    for (series, most, sizes), (once, *records) in runs:
-        times = {size: record["time_ns"] for size, record in zip(sizes, records, strict=True)}
-        time = sum(times[size] * count for size, count in Counter(sizes).items())
-        share, best = (100 * SENT * sum(sizes) / took / RING_GB for took in (time, once["time_ns"]))
-        # Every AllReduce takes its latency once, all together the same bytes.
-        busy = SENT * sum(sizes) / RING_GB
-        latency = busy / (len(calls("layer-wise")) - 2)
-        slices = (busy + len(calls("slicing", SLICE)) * latency) / (busy + latency)
-        found = {"calls": len(sizes), "share": share, "slower": best / share}
-        found |= {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
+    ways: dict[str, Callable[[int], float]] = {
+        "slower": nccl_us,
+        "NCCL's model": lambda size: nccl.choose(DGX1, "all-reduce", size).time_us,
+        "C-Cube's steps": lambda size: cost("ring", RANKS, size, rate=RING_GB)[0],
+    }
+    whole, table, rows = sum(calls("one-shot")), Table(), Rows(DATA, "fig3")
+    for series, most in cases:
+        sizes = Counter(calls(series.name, most))
+        found: Entry = {"calls": sum(sizes.values())}
+        for name, way in ways.items():
+            found[name] = sum(way(size) * count for size, count in sizes.items()) / way(whole)
+        found["share"] = 100 * SENT * whole / (6 * NVLINK_GB * 1000) / nccl_us(whole) / found["slower"]
         what = f"{series}, {most / 1000:g} kB" if most else str(series)
         table.append({"series": series, "most": most, "what": what} | found)
-    rows = Rows(DATA, "fig3")
     for e in table:
         rows.add(e, "%", e["share"], e["what"], "share of the peak")
         rows.add(e, "", e["calls"], e["what"], "AllReduces")
         if e["series"] != one_shot:
-            key, note = f"{e['what']}: times slower", DATA.texts["nccl"]
-            rows.add(e, "×", e["slower"], e["what"], "times slower than one-shot", key, note=note)
-    title, gradients = "Ring on the DGX-1", "ResNet-50, 102 MB of gradients"
+            times = "times slower than one-shot"
+            rows.add(e, "×", e["slower"], e["what"], times, f"{e['what']}: times slower")
+            for name in ("NCCL's model", "C-Cube's steps"):
+                rows.add(e, "×", e[name], e["what"], f"{times}, {name}")
+    title, gradients = "NCCL's AllReduce on the DGX-1", "ResNet-50, 102 MB of gradients"
     drawn, parts = table.where(most=(0, SLICE)), {"AllReduce": "share"}
     chart = bar_chart(title, "share of the peak rate, %", drawn, lambda _: gradients, parts, y_max=100)
     return Outcome(table, rows, [chart], columns=2)
@@ -161,17 +174,15 @@ def fig4(_quick: bool) -> Steps:
         ranks, sizes = case["ranks"], [case["size"], *(1 << n for n in range(10, 50))]
         slower, *ratios = (cost(TREE, ranks, size, trees=1)[0] / cost("ring", ranks, size)[0] for size in sizes)
         most, size = max(zip(ratios, sizes[1:], strict=True), key=lambda each: each[0])
-        found = {"ratio": 1 / slower, "slower": slower, "closed": ranks / (ranks - 1), "most": most, "MB": size >> 20}
+        found = {"ratio": 1 / slower, "closed": 100 / (ranks - 1), "MB": size >> 20}
+        found |= {"faster": 100 * (slower - 1), "fastest": 100 * (most - 1)}
         table.append(case | found | {"what": f"{ranks} nodes, {kB(case['size'])}"})
     finite = Table(e for e in table if e["size"] < ENDLESS)
     rows = Rows(DATA, "fig4", finite, "×", "ratio", group="Eq. 2 over Eq. 5")
-    endless, largest = "Eq. 5 over Eq. 2, endless data", "Eq. 5 over Eq. 2, largest of all sizes"
     for e in table.where(size=ENDLESS):
-        nodes = f"{e['ranks']} nodes"
-        # The paper rounds to whole percent.
-        words = endless, nodes, f"ring over tree, endless data, {nodes}"
-        rows.add(e, "×", e["slower"], *words, reference=e["closed"])
-        rows.add(e, "×", e["most"], group=largest, what=f"{nodes}, at {e['MB']} MB")
+        nodes, of = f"{e['ranks']} nodes", "Eq. 5 over Eq. 2 less one"
+        rows.add(e, "%", e["faster"], of, f"{nodes}, endless data", reference=e["closed"])
+        rows.add(e, "%", e["fastest"], of, f"{nodes}, most", f"ring over tree, most, {nodes}")
     labels = "ranks", "nodes", "ratio", "ring / tree; above 1 the tree is faster"
     return Outcome(table, rows, [OVER_NODES("Ring's time over the tree's", finite, *labels)])
 
@@ -191,7 +202,7 @@ def _overlapping(series: Series, size: int, records: Sequence[Record]) -> Entry:
     model = [cost(way, RANKS, size) for way in (TREE, OVERLAPPED)]
     if series in (SIMULATED, EQUATIONS):
         slow, fast = [each["time_ns"] for each in records] or [time for time, _ in model]
-        return {"ratio": slow / fast}
+        return {"ratio": slow / fast, "gain": 100 * (slow / fast - 1)}
     time, chunks = records[0]["time_ns"], model[1][1]
     step = LATENCY_NS + chunk_by_eq_4(size) / NVLINK_GB
     steps = {B: 2 * (HEIGHT + chunks - 1), C1: 2 * HEIGHT + chunks - 1}.get(series)
@@ -210,20 +221,22 @@ def fig12(quick: bool) -> Steps:
     table = Table()
     for case, records in runs:
         what = kB(case["size"])
-        known = DATA.number("stated", "value", what=f"C1 over B, {what}") if case["series"] == SIMULATED else None
-        table.append(case | {"known": known, "what": what} | _overlapping(case["series"], case["size"], records))
+        table.append(case | {"what": what} | _overlapping(case["series"], case["size"], records))
     rows = Rows(DATA, "fig12")
     for e in table:
         if "time" in e:
             rows.add(e, "ns", e["time"], group=f"{e['series']}: time", reference=e["exact"])
         else:
-            rows.add(e, "×", e["ratio"], f"C1 over B, {e['series']}", None, f"C1 over B, {e['what']}")
+            rows.add(e, "%", e["gain"], f"C1 faster than B, {e['series']}", None, f"C1 over B, {e['what']}")
+    for of in () if quick else (table.where("size>67108864", series=SIMULATED),):
+        what = "C1 over B, most above 64 MB"
+        rows.add(of[0], "%", of.values("gain").most, "C1 faster than B, most", "above 64 MB", what)
     times, ratios = table.where(series=(B, C1, OWN)), table.where(series=(SIMULATED, EQUATIONS))
     charts = [
         line_chart(title, of, "size", "size", y, y_label, ticks=kB, every=2)
         for title, of, y, y_label in (
             ("(a) AllReduce", times, "speed", "size / time, GB/s"),
-            ("(b) C1 over B", ratios, "ratio", "times as fast"),
+            ("(b) C1 over B", ratios, "gain", "faster, %"),
         )
     ]
     return Outcome(table, rows, charts, columns=2)
@@ -233,9 +246,22 @@ HOSTS = 16
 """Nodes on a switch."""
 LINK_NS = 500
 CHUNK = 256 * KIB
-SETTINGS = {"ratio": (LATENCY_NS, None), "256 kB": (LATENCY_NS, CHUNK), "links only": (0.0, None)}
+PACED, FREE = "stop-and-wait", "pipelined"
+SETTINGS = {
+    "ratio": (LATENCY_NS, None, PACED),
+    "256 kB": (LATENCY_NS, CHUNK, PACED),
+    "links only": (0.0, None, PACED),
+    "pipelined": (LATENCY_NS, None, FREE),
+}
 """How C1 is held against R: latency of a step beside that of the links; bytes of a chunk, None for the number of chunks
-of Eq. 4."""
+of Eq. 4; and whether a step of a tree waits for the one before it on its link, as in the paper's cost model."""
+TURNED = {
+    "turnaround": (2, CHUNK, PACED),
+    "one tree": (1, CHUNK, PACED),
+    "chunks in each": (2, CHUNK // 2, PACED),
+    "turnaround pipelined": (2, CHUNK, FREE),
+}
+"""How C1's turnaround is held against B's: trees, bytes of a chunk, pacing."""
 
 
 @dataclass(frozen=True)
@@ -266,13 +292,33 @@ def _run(case: Entry, algorithm: str, step_ns: float = LATENCY_NS) -> LeafSpine:
 
 
 def scale_jobs(case: Entry) -> list[LeafSpine]:
-    """R and C1 in every setting, and one tree without overlap and with it, for the turnaround."""
+    """R and C1 in every setting; B and C1 in those of the turnaround."""
     jobs, by_eq_4 = [], chunk_by_eq_4(case["size"], case["ranks"])
-    for step_ns, chunk in SETTINGS.values():
-        trees = tree_spec(overlap=True, chunk=chunk or by_eq_4, pacing="pipelined")
-        jobs += [_run(case, "ring", step_ns), _run(case, trees, step_ns)]
-    single = (tree_spec(overlap=way, chunk=CHUNK, trees=1, pacing="pipelined") for way in (False, True))
-    return jobs + [_run(case, spec) for spec in single]
+    for step_ns, chunk, pacing in SETTINGS.values():
+        overlapped = tree_spec(overlap=True, chunk=chunk or by_eq_4, pacing=pacing)
+        jobs += [_run(case, "ring", step_ns), _run(case, overlapped, step_ns)]
+    for trees, chunk, pacing in TURNED.values():
+        specs = (tree_spec(overlap=way, chunk=chunk, trees=trees, pacing=pacing) for way in (False, True))
+        jobs += [_run(case, spec) for spec in specs]
+    return jobs
+
+
+OTHER_SETTINGS = {"256 kB": "chunks of 256 kB", "links only": "latency of links only", "pipelined": "pipelined"}
+OTHER_TURNED = {
+    "one tree": "one tree",
+    "chunks in each": "256 chunks of 64 MB on each tree",
+    "turnaround pipelined": "pipelined",
+}
+
+
+def batched(values: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Two by two."""
+    return zip(values[::2], values[1::2], strict=True)
+
+
+def _turnaround(record: Record) -> float:
+    """When the first chunk is everywhere."""
+    return float(record["tables"]["chunks"][0]["complete_ns"])
 
 
 def fig14(quick: bool) -> Steps:
@@ -281,35 +327,36 @@ def fig14(quick: bool) -> Steps:
     runs = yield [(case, scale_jobs(case)) for case in cases]
     table = Table()
     for case, records in runs:
-        ranks, size = case["ranks"], case["size"]
-        *times, _, _ = (record["time_ns"] for record in records)
-        ratios = [ring / trees for ring, trees in zip(times[::2], times[1::2], strict=True)]
+        ranks, size, count = case["ranks"], case["size"], 2 * len(SETTINGS)
+        times, firsts = [record["time_ns"] for record in records[:count]], list(map(_turnaround, records[count:]))
+        found = dict(zip(SETTINGS, (ring / trees for ring, trees in batched(times)), strict=True))
+        found |= dict(zip(TURNED, (late / soon for late, soon in batched(firsts)), strict=True))
         # Constant bandwidth: the ring has all channels, a tree one in each direction.
         ring, trees = cost("ring", ranks, size, rate=RING_GB)[0], cost(OVERLAPPED, ranks, size)[0]
-        # When the first chunk is everywhere.
-        late, soon = (record["tables"]["chunks"][0]["complete_ns"] for record in records[-2:])
-        height, chunks = ranks.bit_length() - 1, math.ceil(size / CHUNK)
-        model = {"ratio model": ring / trees, "turnaround model": (2 * height + chunks - 1) / (2 * height)}
-        found = dict(zip(SETTINGS, ratios, strict=True)) | {"best": max(ratios), "turnaround": late / soon}
-        table.append(case | {"what": f"{ranks} nodes, {kB(size)}"} | found | model)
+        height, chunks = ranks.bit_length() - 1, math.ceil(size / TREES / CHUNK)
+        found |= {"ratio model": ring / trees, "turnaround model": (2 * height + chunks - 1) / (2 * height)}
+        table.append(case | {"what": f"{ranks} nodes, {kB(size)}", "gain": 100 * (found["ratio"] - 1)} | found)
     rows = Rows(DATA, "fig14")
     for e in table:
         rows.add(e, "×", e["ratio"], group="C1 over R", reference=e["ratio model"])
-        rows.add(e, "×", e["256 kB"], group="C1 over R, chunks of 256 kB")
-        rows.add(e, "×", e["links only"], group="C1 over R, latency of links only")
+        for name, what in OTHER_SETTINGS.items():
+            rows.add(e, "×", e[name], group=f"C1 over R, {what}")
     for e in table:
         rows.add(e, "×", e["turnaround"], group="Gradient turnaround, B over C1", reference=e["turnaround model"])
+        for name, what in OTHER_TURNED.items():
+            rows.add(e, "×", e[name], group=f"Gradient turnaround, B over C1, {what}")
 
-    small, large, unstated = table.where(size=16 * KIB), table.where(size=64 * MIB), DATA.texts["unstated"]
-    for of in () if quick else (small, large):
-        ours, closed_form, size = of.values("ratio").most, of.values("ratio model").most, kB(of[0]["size"])
-        words = "C1 over R, of all nodes", f"{size}, most", f"C1 over R, {size}, most"
-        rows.add(of[0], "×", ours, *words, note=unstated, reference=closed_form)
-    turned, closed = large.values("turnaround"), large.values("turnaround model")
-    means = {"most": (turned.most, closed.most), "mean": (turned.mean, closed.mean)}
-    for name, (ours, reference) in () if quick else means.items():
-        words = "Gradient turnaround, of all nodes", f"{kB(64 * MIB)}, {name}", f"turnaround, {name}"
-        rows.add(large[0], "×", ours, *words, note=unstated, reference=reference)
+    small, large, note = table.where(size=16 * KIB), table.where(size=64 * MIB), DATA.texts["unstated"]
+    if not quick:
+        for of, unit, column in ((small, "×", "ratio"), (large, "%", "gain")):
+            what = f"{kB(of[0]['size'])}, most"
+            rows.add(
+                of[0], unit, of.values(column).most, "C1 over R, of all nodes", what, f"C1 over R, {what}", note=note
+            )
+        turned = large.values("turnaround")
+        for name, ours in {"most": turned.most, "mean": turned.mean}.items():
+            words = "Gradient turnaround, of all nodes", f"{kB(64 * MIB)}, {name}", f"turnaround, {name}"
+            rows.add(large[0], "×", ours, *words, note=note)
     charts = []
     for title, y, y_label in (
         ("(a) C1 over R", "ratio", "times as fast"),

@@ -29,6 +29,7 @@ from antiphon.papers.ccube.systems import (
     allreduce,
     cost,
     layers,
+    nccl_us,
 )
 from antiphon.papers.ccube.trees import SENT_FOR, sent
 from antiphon.repro.charts import bar_chart, line_chart
@@ -40,6 +41,39 @@ from antiphon.studies import TrainingPoint
 
 RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": NVLINK_GB / 4}
 BEHIND = DATA.series["R behind the backward pass"]
+
+
+FIG1 = {
+    "VGG-16": ("vgg16", "CNN"),
+    "ResNet-50": ("resnet50", "CNN"),
+    "GNMT": ("gnmt", ""),
+    "Transformer": ("transformer", ""),
+    "NCF": ("ncf", "NCF"),
+}
+"""The backbones of Single Stage Detector and Mask R-CNN (section V-A), NCF, and two others of MLPerf; and of which kind
+they are, where the paper says something of it."""
+USUAL_BATCH = 32
+
+
+def fig1(_quick: bool) -> Steps:
+    """What share of an iteration NCCL's AllReduce takes, for batches that are an assumption."""
+    yield []
+    table, rows, exchange = Table(), Rows(DATA, "fig1"), DATA.series["AllReduce"]
+    for batch in (8, USUAL_BATCH, 128):
+        for name, (model, kind) in FIG1.items():
+            of = layers(model, batch)
+            computing = sum(float(of[part].sum()) for part in ("forward_ns", "input_gradient_ns", "weight_gradient_ns"))
+            took = 1000 * nccl_us(int(of["gradient_bytes"].sum()))
+            found = {"what": f"{name}, batch {batch}", "share": 100 * took / (took + computing)}
+            table.append({"series": exchange, "name": name, "kind": kind, "batch": batch} | found)
+    usual = table.where(batch=USUAL_BATCH)
+    most = max(usual.where(kind="CNN"), key=itemgetter("share"))
+    keys = {most["what"]: "CNN, most", usual.where(kind="NCF")[0]["what"]: "NCF"}
+    for e in table:
+        rows.add(e, "%", e["share"], key=keys.get(e["what"]), note=DATA.texts["batches"] if e["what"] in keys else "")
+    title, parts = f"AllReduce in an iteration, batch {USUAL_BATCH}", {"AllReduce": "share"}
+    chart = bar_chart(title, "share of time, %", usual, itemgetter("name"), parts, y_max=100)
+    return Outcome(table, rows, [chart])
 
 
 def closed_form_ns(case: Entry, compute_ns: float, forward_ns: float) -> float:
@@ -95,8 +129,8 @@ def fig13(quick: bool) -> Steps:
         # Of shares of the ideal speed: the larger one is over the smaller one.
         of, what = table.where(series=slower), f"{over} over {slower}, {statistic}"
         ratios = table.where(series=over).over("share", of)
-        ours = ratios.mean if statistic == "mean" else ratios.most
-        rows.add(of[0], "×", ours, "Speed-up of an iteration", what, what, note=DATA.texts["depends"])
+        ours = 100 * ((ratios.mean if statistic == "mean" else ratios.most) - 1)
+        rows.add(of[0], "%", ours, "How much faster an iteration is", what, what, note=DATA.texts["depends"])
     if not quick:
         of = table.where(series=CC)
         words = "Largest share of ideal speed", "CC", "CC, largest share"
@@ -120,30 +154,53 @@ SMS = 80
 """Of a V100 (NVIDIA's white paper on its architecture, 2017)."""
 
 
+def _cc(case: Entry) -> TrainingPoint:
+    return _training(case | {"series": CC, "batch": FIG_BATCH, "rate": "high bandwidth"})
+
+
 def _relaying(case: Entry) -> TrainingPoint:
     """CC with kernels that stay on the GPU, as the paper's do, and so always have their SMs."""
-    usual = _training(case | {"series": CC, "batch": FIG_BATCH, "rate": "high bandwidth"})
-    changes = (("relay_processors", int(case["series"].run) / SMS),)
+    usual, changes = _cc(case), (("relay_processors", int(case["series"].run) / SMS),)
     return replace(usual, options=(*usual.options, ("contention", "static")), changes=changes)
+
+
+def _slowed(case: Entry, loss: float) -> TrainingPoint:
+    """CC with two GPUs that lose so many percent of their speed."""
+    usual = _cc(case)
+    return replace(usual, options=(*usual.options, ("slow", f"0,1:{1 / (1 - loss / 100):.6f}")))
+
+
+LOSSES = 3.0, 4.0
+"""Percent that GPUs 0 and 1 lose in the paper."""
 
 
 def fig15(quick: bool) -> Steps:
     """What every GPU sends for others, and how much slower it computes by that."""
     models = DATA.named("ZFNet") if quick else DATA.named("ZFNet", "VGG-16", "ResNet-50")
     kernels = DATA.named("1 SM a kernel", "2 SMs a kernel")
-    runs = yield [(case, [_relaying(case)]) for case in grid(series=kernels, model=models)]
+    runs = yield [
+        (case, [_relaying(case), _cc(case), *(_slowed(case, loss) for loss in LOSSES)])
+        for case in grid(series=kernels, model=models)
+    ]
     forwarding, table, rows = sent(), Table(), Rows(DATA, "fig15")
     for e in forwarding:
         for part in SENT_FOR:
             rows.add(e, "of the data", e[part], f"sent, {part}")
-    for case, (done,) in runs:
-        slowdowns = {each["rank"]: each["slowdown"] for each in done["relays"]}
+    for case, (done, usual, *slowed) in runs:
+        slowdowns = {each["rank"]: each["slowdown"] for each in done["slower"]}
         for of in forwarding:
             speed = 1 / slowdowns.get(of["gpu"], 1.0)
             what = f"{of['what']}, {case['model']}"
             e = case | of | {"what": what, "speed": speed, "loss": 100 * (1 - speed)}
             table.append(e)
-            rows.add(e, "%", e["loss"], "loss of speed", note=DATA.texts["kernels"])
+            rows.add(e, "%", e["loss"], "loss of speed")
+        for loss, run in zip(LOSSES, slowed, strict=True):
+            if case["series"] == kernels[0]:
+                longer = 100 * (run["iteration_ns"] / usual["iteration_ns"] - 1)
+                rows.add(case, "%", longer, "iteration, longer", f"{case['model']}, GPUs 0 and 1 lose {loss:g} %")
+    for series in kernels:
+        most, what = table.where(series=series).values("loss").most, "loss of GPUs 0 and 1, most"
+        rows.add({"series": series}, "%", most, what=what, key=what, note=DATA.texts["kernels"])
     of_gpu, parts = itemgetter("gpu"), {part: part for part in SENT_FOR}
     title, one = "What a GPU sends in an AllReduce", table.where(model=models[0])
     charts = [

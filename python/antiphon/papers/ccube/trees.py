@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -15,6 +16,7 @@ from antiphon._core import Workload
 from antiphon.collective.timing import simulator
 from antiphon.errors import AntiphonError
 from antiphon.papers.ccube.systems import (
+    C1,
     DATA,
     HEIGHT,
     MIB,
@@ -22,10 +24,12 @@ from antiphon.papers.ccube.systems import (
     RANKS,
     SYSTEM,
     TREES,
+    B,
     chunk_by_eq_4,
+    kB,
     tree_spec,
 )
-from antiphon.repro.charts import Block, bar_chart, span_chart
+from antiphon.repro.charts import Block, bar_chart, line_chart, span_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Outcome, Steps
 from antiphon.repro.rows import COUNTED, Rows
@@ -155,6 +159,51 @@ def fig7(_quick: bool) -> Steps:
     return Outcome(table, rows, charts)
 
 
+def _at_root(case: Entry) -> Entry:
+    """Steps of one tree or two, when the first chunk is everywhere, and what passes the link of each root."""
+    trees, chunks, turnaround, blocks = case["trees"], case["chunks"], 0, []
+    fabric, schedule = _built(
+        case["fabric"], tree_spec(overlap=case["overlap"], chunk=CHUNK, trees=trees), chunks * CHUNK
+    )
+    lengths = [length for _, length in schedule.stats(fabric).phases]
+    for transfer, lane in zip(rows_of(schedule.transfers), schedule.payloads["lane"].tolist(), strict=True):
+        first = sum(lengths[: transfer["phase"]]) + transfer["step"]
+        if lane == 0:
+            turnaround = max(turnaround, first + 1)
+        way, root = ("up", "to") if transfer["reduces"] else ("down", "from")
+        if transfer[root] == lane:  # The roots are ranks 0 and 1.
+            for chunk in range(transfer["chunks"]):
+                number, step = trees * chunk + lane + 1, first + chunk
+                blocks.append(Block(f"tree {lane + 1} {way}", str(number), f"chunk {number}", step, 1))
+    return {"steps": schedule.stats(fabric).steps, "turnaround": turnaround, "blocks": blocks}
+
+
+ARRANGED = (
+    ("one tree", 1, False, "dgx1v"),
+    ("two trees", 2, False, "dgx1v"),
+    ("one tree, overlapped", 1, True, "dgx1v"),
+    ("two trees, overlapped", 2, True, "dgx1v"),
+    ("two trees, overlapped, single links", 2, True, "fc:8"),
+)
+
+
+def fig6(_quick: bool) -> Steps:
+    """One tree and two, without overlap and with it, where pairs have two links and where they have one."""
+    yield []
+    table, charts = Table(), []
+    for letter, (title, trees, overlap, fabric) in zip(("(a)", "(b)", "(c)", "(d)", ""), ARRANGED, strict=True):
+        case: Entry = {"fabric": fabric, "chunks": 6, "trees": trees, "overlap": overlap, "what": title}
+        found = _at_root(case)
+        table.append(case | found)
+        tracks = [f"tree {tree} {way}" for tree in range(1, trees + 1) for way in ("up", "down")]
+        said = f"the first chunk is everywhere after {found['turnaround']} steps, all after {found['steps']}"
+        if letter:
+            charts.append(span_chart(f"{letter} {title}: {said}", "steps", 16, tracks, found["blocks"]))
+    rows = Rows(DATA, "fig6", table, "steps", "steps", group="AllReduce")
+    rows.each(table, "steps", "turnaround", group="Gradient turnaround")
+    return Outcome(table, rows, charts)
+
+
 BYTES = 64 * MIB
 SENT_FOR = "of its own", "forwarded"
 """For whom a GPU sends."""
@@ -233,6 +282,62 @@ def doubled(_cells: Cells, tables: Tables) -> Judged:
     return verdict(both - alone == {(2, 3), (6, 7)}), {"shared": shared, "own": own, "apart": len(apart) or "no"}
 
 
+PCIE_GB, QPI_GB = 12.0, 19.2
+"""GB/s each way: what data gets of 16 lanes of PCIe Gen3 (NCCL's ``topo.h``), and of a QPI link of 9.6 GT/s."""
+UNLINKED = ({2, 4}, {3, 5})
+
+
+def _hosted(direct: bool) -> Fabric:
+    """The DGX-1 with its PCIe, two GPUs on a switch and two switches on a CPU; or, ``direct``, with NVLinks for the two
+    pairs of the trees that lack them."""
+    document = json.loads(Fabric(f"dgx1v@{NVLINK_GB:g}").to_json())
+    document["nodes"] = [{} for _ in range(RANKS)] + [{"rank": False}] * (0 if direct else 6)
+    edges = [(*sorted(pair), NVLINK_GB) for pair in UNLINKED]
+    if not direct:
+        edges = [(gpu, 8 + gpu // 2, PCIE_GB) for gpu in range(RANKS)]
+        edges += [(8 + switch, 12 + switch // 2, PCIE_GB) for switch in range(4)] + [(12, 13, QPI_GB)]
+    for one, other, rate in edges:
+        ends = ((one, other), (other, one))
+        document["links"] += [{"from": a, "to": b, "rate_gb_per_s": rate} for a, b in ends]
+    return Fabric.from_json(json.dumps(document), "dgx1v, direct" if direct else "dgx1v, PCIe")
+
+
+def _through_host(fabric: Fabric, schedule: Schedule) -> Schedule:
+    """The schedule with what goes between the two pairs sent over PCIe and the CPUs."""
+    ends = zip(fabric.links["from"].tolist(), fabric.links["to"].tolist(), strict=True)
+    links = {pair: number for number, pair in enumerate(ends)}
+    document = json.loads(schedule.to_json()) | {"conflict_free": False}
+    for transfer in document["transfers"]:
+        a, b = transfer["from"], transfer["to"]
+        if {a, b} in UNLINKED:
+            transfer["route"] = [
+                links[hop] for hop in pairwise((a, 8 + a // 2, 12 + a // 4, 12 + b // 4, 8 + b // 2, b))
+            ]
+    return Schedule.from_json(json.dumps(document), fabric)
+
+
+def iv_a(quick: bool) -> Steps:
+    """B and C1 with detours over NVLinks, over PCIe, and if the two pairs had NVLinks."""
+    yield []
+    fabrics = {"detours": Fabric(f"dgx1v@{NVLINK_GB:g}"), "PCIe": _hosted(False), "direct NVLinks": _hosted(True)}
+    table, rows = Table(), Rows(DATA, "iv-a")
+    for case in grid(size=[64 * MIB] if quick else [MIB << n for n in range(0, 9, 2)], series=(B, C1)):
+        size, spec = case["size"], tree_spec(overlap=case["series"] is C1, chunk=chunk_by_eq_4(case["size"]))
+        found: Entry = {"what": kB(size)}
+        for name, fabric in fabrics.items():
+            schedule = antiphon.build(fabric, spec, bytes=size, system=SYSTEM)
+            schedule = _through_host(fabric, schedule) if name == "PCIe" else schedule
+            antiphon.verify(fabric, schedule)
+            found[name] = antiphon.simulate(fabric, schedule, system=SYSTEM, fidelity="alpha-beta").time_ns
+        found |= {"gain": found["PCIe"] / found["detours"], "loss": found["detours"] / found["direct NVLinks"]}
+        table.append(case | found)
+    for e in table:
+        rows.add(e, "×", e["gain"], what=f"{e['what']}, detours over PCIe")
+        rows.add(e, "×", e["loss"], what=f"{e['what']}, direct NVLinks over detours")
+    chart = line_chart("Detours over PCIe", table, "size", "size", "gain", "times as fast", ticks=kB, reference=1)
+    return Outcome(table, rows, [chart])
+
+
 def sent() -> Table:
     """What every GPU sends in an AllReduce of C1, and how much of it is for others; streams that it passes on."""
     fabric, schedule = _trees(TREES, True)
@@ -252,30 +357,39 @@ UNIT_NS = STEP_BYTES / NVLINK_GB
 HEADER = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes"
 
 
-def _chained(case: Entry) -> Entry:
-    """How long an iteration takes from the end of the backward pass, and how long it waits for what."""
+def _trained(case: Entry, overlap: str) -> tuple[antiphon.Training, list[float]]:
+    """Layers of so many chunks, ``steps`` of a forward pass and ``backward`` ones for each gradient, on one overlapped
+    tree; and when chunks of all their gradients are everywhere, in steps from the begin of the AllReduce."""
+    back = round(case.get("backward", 0) * UNIT_NS)
     layers = [
-        f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES}"
+        f"layer {number},{round(steps * UNIT_NS)},NONE,0,{back},NONE,0,{back},ALLREDUCE,{count * STEP_BYTES}"
         for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
     ]
-    chained, workload = case["chained"], Workload.from_csv("layers", "\n".join([HEADER, *layers]))
+    workload = Workload.from_csv("layers", "\n".join([HEADER, *layers]))
     system = antiphon.System(SYSTEM).with_(hand_off_ns=0.0)
     collective = Fabric(f"dgx1v@{NVLINK_GB:g}"), tree_spec(overlap=True, chunk=STEP_BYTES, trees=1)
     timer = simulator(system, "alpha-beta", keep_chunks=True)
-    training = antiphon.train(workload, *collective, system, overlap="ccube" if chained else "none", collectives=timer)
+    training = antiphon.train(workload, *collective, system, overlap=overlap, collectives=timer)
+    complete = timer(*collective, "all-reduce", training.gradient_bytes).chunks
+    assert complete is not None
+    return training, [end / UNIT_NS for end in complete["complete_ns"].tolist()]
+
+
+def _chained(case: Entry) -> Entry:
+    """How long an iteration takes from the end of the backward pass, and how long it waits for what."""
+    chained = case["chained"]
+    training, complete = _trained(case, "ccube" if chained else "none")
     found = {
         "AllReduce": training.communication_ns,
         "iteration": training.iteration_ns,
         "waits for the first layer": training.turnaround_ns if chained else training.communication_ns,
         "bubbles": training.bubbles_ns,
     }
-    complete = timer(*collective, "all-reduce", training.gradient_bytes).chunks
-    assert complete is not None
     blocks = []
     chunks = [(layer, part) for layer, count in enumerate(case["chunks"], 1) for part in range(1, count + 1)]
-    for (layer, part), end in zip(chunks, complete["complete_ns"].tolist(), strict=True):
+    for (layer, part), end in zip(chunks, complete, strict=True):
         # A chunk comes to the root, and then to the last node; it is as long on its way down as on its way up.
-        for track, start in (("reduction", end / UNIT_NS - HEIGHT - 1), ("broadcast", end / UNIT_NS - 1)):
+        for track, start in (("reduction", end - HEIGHT - 1), ("broadcast", end - 1)):
             blocks.append(Block(track, f"L{layer}-{part}", f"layer {layer}", start, 1))
     forward, begin = training.iteration.forward, 0.0 if chained else training.communication_ns
     for number, (start, finish) in enumerate(zip(forward["start_ns"], forward["finish_ns"], strict=True), 1):
@@ -303,6 +417,52 @@ def fig8(_quick: bool) -> Steps:
     layers = {"chunks": [1, 2, 3, 4, 5], "steps": [5, 4, 3, 2, 1]}
     titles = {"(a) not chained": False, "(b) chained: gradient queuing": True}
     return _examples("fig8", [{"title": title, "chained": chained} | layers for title, chained in titles.items()], 35)
+
+
+def _behind(case: Entry, overlap: str) -> Entry:
+    """An iteration from the begin of its backward pass to the end of the next forward pass."""
+    training, complete = _trained(case, overlap)
+    chained, forward = overlap == "ccube", training.iteration.forward_ns / UNIT_NS
+    length, blocks = training.iteration_ns / UNIT_NS, []
+    for each in rows_of(training.iteration.computations):
+        layer, is_forward = each["layer"] + 1, each["pass"] == "forward"
+        # Unless it is chained, an iteration begins with its forward pass; what is drawn is the next one.
+        later = 0.0 if chained else (length if is_forward else 0.0) - forward
+        start, time = each["start_ns"] / UNIT_NS + later, (each["finish_ns"] - each["start_ns"]) / UNIT_NS
+        blocks.append(Block("computation", f"{'F' if is_forward else 'B'}{layer}", f"layer {layer}", start, time))
+    for each in rows_of(training.iteration.exchanges):
+        start, end = each["start_ns"] / UNIT_NS, each["finish_ns"] / UNIT_NS
+        layer = each["first_layer"] + 1
+        if chained:
+            ends = [start + complete[sum(case["chunks"][:number]) - 1] for number in range(1, len(case["chunks"]) + 1)]
+            for layer, (begin, end) in enumerate(pairwise([start, *ends]), 1):
+                blocks.append(Block("communication", f"C{layer}", f"layer {layer}", begin, end - begin))
+        else:
+            name = f"C{layer}" if overlap == "layerwise" else "C1 to C4"
+            blocks.append(Block("communication", name, f"layer {layer}", start - forward, end - start))
+    exposed = round(training.exposed_communication_ns / UNIT_NS, 2)
+    return {"iteration": round(length, 2), "exposed": exposed, "blocks": blocks}
+
+
+def fig2(_quick: bool) -> Steps:
+    """What communication runs behind: nothing, the backward pass, or the next forward pass."""
+    yield []
+    case: Entry = {"chunks": [4] * 4, "steps": [2] * 4, "backward": 2}
+    ways = {"nothing": "none", "the backward pass": "layerwise", "the next forward pass": "ccube"}
+    table = Table({"what": what} | _behind(case, overlap) for what, overlap in ways.items())
+    rows = Rows(DATA, "fig2", table, "steps", "iteration", group="Iteration")
+    rows.each(table, "steps", "exposed", group="Communication that is exposed")
+    charts = [
+        span_chart(
+            f"({letter}) behind {e['what']}",
+            "time in steps of a chunk",
+            48,
+            ("computation", "communication"),
+            e["blocks"],
+        )
+        for letter, e in zip("abc", table, strict=True)
+    ]
+    return Outcome(table, rows, charts)
 
 
 def fig16(_quick: bool) -> Steps:

@@ -106,11 +106,11 @@ def _one_training(training: antiphon.Training) -> list[Part]:
     )
     title = f"{training.model} on {training.fabric} with {training.algorithm}"
     told: list[Part] = [facts(table, title, energy_facts(training.energy)), *unknown(training.energy)]
-    if training.relays:
+    if training.slower:
         words = (
-            "Rank that passes on: {rank} | Streams: {streams} | Computes beside an exchange: {slowdown:.3f}x as long"
+            "Slower rank: {rank} | Streams passed on: {streams} | Computes beside an exchange: {slowdown:.3f}x as long"
         )
-        told.append(table_of(training.relays.rows(), words))
+        told.append(table_of(training.slower.rows(), words))
     return told
 
 
