@@ -113,7 +113,7 @@ fn which_algorithms_apply_where() {
         ("mesh:2x3", "ring ring-bi ring-2d nested-ring tto combs forest hierarchical"),
         ("mesh:5", "nested-ring combs forest hierarchical"),
         ("mesh:2x2x3", "ring ring-bi nested-ring combs forest hierarchical"),
-        ("torus:3x3", "ring ring-bi ring-2d nested-ring combs forest hierarchical"),
+        ("torus:3x3", "ring ring-bi ring-2d nested-ring tto combs forest hierarchical"),
         ("torus:2x3x2", "ring ring-bi nested-ring combs forest hierarchical"),
         ("ring:6", "ring ring-bi nested-ring combs forest hierarchical"),
         ("ring:2", "ring nested-ring combs forest halving-doubling hierarchical"),
@@ -139,7 +139,7 @@ fn which_algorithms_apply_where() {
         ("dragonfly:1,2,1", ""),
         ("slimfly:3:hosts=1", ""),
         ("jellyfish:6,4,1,1", ""),
-        ("tt-galaxy", "ring ring-bi ring-2d nested-ring combs forest halving-doubling hierarchical"),
+        ("tt-galaxy", "ring ring-bi ring-2d nested-ring tto combs forest halving-doubling hierarchical"),
         ("hammingmesh:1x2x2x2", "halving-doubling"),
         ("ub-mesh:2x2x2", "ring ring-bi nested-ring combs forest halving-doubling hierarchical"),
         ("fugaku:2x2x2", "ring ring-bi nested-ring combs forest halving-doubling hierarchical"),
@@ -149,6 +149,8 @@ fn which_algorithms_apply_where() {
         ("tpu-v4:2x2x4", "ring ring-bi nested-ring combs forest halving-doubling hierarchical"),
         ("mesh:3x3,drop=4-5", "ring forest"),
         ("mesh:4x4,exclude=5", "forest"),
+        ("mesh:3x4,exclude=3", "tto forest"),
+        ("mesh:2x2,exclude=2", "ring tto forest"),
         ("mesh:4x4,dead=15", "forest"),
         ("mesh:4x4,slow=0-1:0.5", "ring ring-bi ring-2d nested-ring tto combs forest halving-doubling hierarchical"),
     ];
@@ -188,9 +190,13 @@ fn options_change_the_schedule_and_keep_the_proof() {
     let system = System::preset("tto").unwrap();
     let collective = Collective::new(Kind::AllReduce);
     let fabric = Fabric::parse("mesh:4x4").unwrap();
-    for spec in
-        ["tto:chunk=10kB,barrier=no", "tto:excluded=0", "tto:chunk=1B,excluded=15", "halving-doubling:mapping=linear"]
-    {
+    for spec in [
+        "tto:chunk=10kB,barrier=no",
+        "tto:excluded=0",
+        "tto:chunk=1B,excluded=15",
+        "tto:third=breadth-first,excluded=3",
+        "halving-doubling:mapping=linear",
+    ] {
         assert!(prove(&fabric, &system, collective, 20_000, spec).is_some(), "{spec}");
     }
     for fabric in [
@@ -278,6 +284,9 @@ fn what_cannot_be_built_is_refused() {
         ("mesh:4x4", "tto:excluded=5", BadSpec, "no corner"),
         ("mesh:4x4", "tto:excluded=99", BadSpec, "ranks are 0 to 15"),
         ("mesh:4x4", "tto:barrier=maybe", BadSpec, "yes or no"),
+        ("mesh:4x4", "tto:third=bfs", BadSpec, "shells or breadth-first"),
+        ("mesh:4x4,exclude=12", "tto:excluded=3", BadSpec, "node 12, a corner, has no rank already"),
+        ("mesh:4x4,dead=12", "tto", NotApplicable, "but for a corner of a mesh that only forwards"),
         ("mesh:4x4", "ring-bi-odd", NotApplicable, "use ring-bi"),
         ("mesh:4x4", "", UnknownName, "known:"),
         ("mesh:4x4", "forest:piece=1B", BadSpec, "a size from 4 B"),

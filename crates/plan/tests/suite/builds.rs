@@ -3,7 +3,7 @@
 use crate::common::prelude::*;
 
 /// Every algorithm, and options that change what is sent.
-const SPECS: [&str; 37] = [
+const SPECS: [&str; 38] = [
     "ring",
     "ring-bi",
     "ring-bi-odd",
@@ -23,6 +23,7 @@ const SPECS: [&str; 37] = [
     "tto:chunk=1000",
     "tto:excluded=0",
     "tto:barrier=no",
+    "tto:third=breadth-first",
     "combs",
     "combs:piece=500",
     "forest",

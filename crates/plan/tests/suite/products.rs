@@ -167,6 +167,7 @@ fn groups_are_products_of_their_own() {
         ("mesh:8x8", &[27, 28, 29, 35, 36, 37, 43, 44, 45], "ring ring-bi-odd ring-2d tto combs"),
         ("torus:4x4", &[4, 5, 6, 7], "ring ring-bi combs"),
         ("torus:4x4", &[3, 0], "ring combs"),
+        ("torus:4x6", &[0, 1, 2, 6, 7, 8, 12, 13, 14, 18, 19, 20], "ring ring-bi ring-2d tto combs"),
         ("fbfly:4x6", &[1, 3, 4, 13, 15, 16], "ring ring-bi ring-2d combs"),
         ("hypercube:4", &[0, 1, 4, 5, 8, 9, 12, 13], "ring ring-bi combs"),
         ("ring:16", &[14, 15, 0, 1, 2], "combs"),

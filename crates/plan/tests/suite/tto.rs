@@ -267,3 +267,44 @@ fn tto_on_any_mesh_has_the_reference_size_and_height() {
         }
     }
 }
+
+/// Trees of other shapes, and on fabrics that are more than a mesh, take as long; where the corner only forwards no longer.
+#[test]
+fn tto_elsewhere() {
+    let time = |fabric: &str, spec| {
+        let fabric = Fabric::parse(fabric).unwrap();
+        let schedule = build(&fabric, 10_000_000, spec);
+        assert!(verify(&fabric, &schedule).unwrap().complete, "{spec} on {}", fabric.name);
+        run(&fabric, &schedule).time_ps
+    };
+    for (mesh, torus, lacking) in
+        [("mesh:4x4", "torus:4x4", "mesh:4x4,exclude=12"), ("mesh:3x5", "torus:3x5", "mesh:3x5,exclude=4")]
+    {
+        let whole = time(mesh, "tto");
+        assert_eq!(time(mesh, "tto:third=breadth-first"), whole, "{mesh}");
+        assert_eq!(time(torus, "tto"), whole, "{torus}");
+        for spec in ["tto", "tto:third=breadth-first"] {
+            let lacking = time(lacking, spec);
+            assert!(lacking <= whole && lacking as f64 > 0.97 * whole as f64, "{mesh}: {lacking} {whole}");
+        }
+    }
+}
+
+/// Algorithm 1 takes 2N - 2 steps; its halves alone N each, in which every link carries at most one block of D / 2N.
+#[test]
+fn halves_of_ring_bi_odd() {
+    for side in [3, 5, 9] {
+        let (fabric, ranks) = (square(side), side * side);
+        for (kind, steps, parts) in [
+            (Kind::AllReduce, 2 * ranks - 2, ranks - 1),
+            (Kind::ReduceScatter, ranks, ranks),
+            (Kind::AllGather, ranks, ranks),
+        ] {
+            let bytes = 16_384 * ranks * (ranks - 1);
+            let schedule = algorithm::build(&fabric, &tto(), Collective::new(kind), bytes, "ring-bi-odd").unwrap();
+            assert!(schedule.conflict_free && verify(&fabric, &schedule).unwrap().complete);
+            assert_eq!(u64::from(schedule.stats(&fabric).steps), steps, "{} {side}", kind.name());
+            assert!(schedule.lanes.iter().all(|lane| lane.chunk_bytes == bytes / (2 * parts)));
+        }
+    }
+}

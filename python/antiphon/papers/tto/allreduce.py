@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import itemgetter
-from statistics import median
+from statistics import correlation, median
 
 import antiphon
 from antiphon import Fabric, format_bytes
@@ -23,7 +23,7 @@ ALGORITHMS, FLITS, MODELS = (
     [series for series in DATA.series.values() if series.more["kind"] == kind]
     for kind in ("algorithm", "flits", "model")
 )
-RING, RING_2D, _, _, MULTI_TREE, BI_EVEN, BI_ODD, BI_ODD_CORNER, TTO = ALGORITHMS
+RING, RING_2D, DB_TREE, DB_TREE_SHARED, MULTI_TREE, BI_EVEN, BI_ODD_CORNER, BI_ODD, TTO = ALGORITHMS
 IN_FLITS = 16 * MIB
 """The largest AllReduce that is run in flits."""
 
@@ -107,7 +107,7 @@ def fig8(quick: bool) -> Steps:
 
 def fig9(quick: bool) -> Steps:
     """Time over the size of the mesh; and of the ring on the smallest mesh, with as much for each chiplet."""
-    algorithms = [RING, RING_2D, MULTI_TREE, BI_EVEN, BI_ODD, BI_ODD_CORNER, TTO]
+    algorithms = [RING, RING_2D, MULTI_TREE, BI_EVEN, BI_ODD_CORNER, BI_ODD, TTO]
     flits = [] if quick else [each for each in FLITS if not each.name.startswith("DBTree")]
     cases = []
     for case in grid(series=algorithms + flits, side=range(3, 7 if quick else 17)):
@@ -134,7 +134,7 @@ def fig9(quick: bool) -> Steps:
 def fig12(_quick: bool) -> Steps:
     """Use of the links over time."""
     cases = []
-    for case in grid(series=(RING, RING_2D, MULTI_TREE, BI_ODD, BI_ODD_CORNER, TTO), side=(9,)):
+    for case in grid(series=(RING, RING_2D, MULTI_TREE, BI_ODD_CORNER, BI_ODD, TTO), side=(9,)):
         means, algorithm = "fig12_link_utilisation_mean", case["series"].published
         stalled = {"note": DATA.texts["stalled_quarter"]} if case["series"] == BI_ODD else {}
         known = published(case, means, "mean_util_incl_head_flit", algorithm=algorithm) | stalled
@@ -148,7 +148,7 @@ def fig12(_quick: bool) -> Steps:
         found = {"mean": mean, "median": median(shares), "peak": max(shares), "starts": starts, "shares": shares}
         table.append(case | found)
     rows = Rows(DATA, "fig12", table, "%", "mean")
-    said = [(TTO, "median"), (RING, "median"), (BI_ODD_CORNER, "median"), (MULTI_TREE, "mean"), (MULTI_TREE, "peak")]
+    said = [(TTO, "median"), (RING, "peak"), (BI_ODD_CORNER, "median"), (MULTI_TREE, "mean"), (MULTI_TREE, "peak")]
     for series, what in said:
         (e,) = table.where(series=series)
         key = f"{series}: {what}"
@@ -180,10 +180,57 @@ def odd_corner(_cells: Cells, _tables: Tables) -> Judged:
     return verdict(corner.complete), {"lost": "" if centre.complete else centre.gaps}
 
 
+def refused(fabric: str, algorithm: str) -> bool:
+    """Whether an algorithm does not apply."""
+    try:
+        antiphon.build(fabric, algorithm, bytes=MIB, system=SYSTEM)
+    except antiphon.AntiphonError as error:
+        return error.code == "not-applicable"
+    return False
+
+
+def applicable(_cells: Cells, _tables: Tables) -> Judged:
+    """That Table I's algorithms apply where it says so; HDRM is halving and doubling mapped to a BiGraph."""
+    cells = {
+        (f"mesh:{side}x{side}", series.run): True for side in (8, 9) for series in (RING, RING_2D, DB_TREE, MULTI_TREE)
+    }
+    cells |= {(fabric, "halving-doubling:mapping=hdrm"): False for fabric in ("mesh:8x8", "mesh:9x9")}
+    cells[("mesh:8x8", BI_EVEN.run)] = True
+    wrong = [
+        f"{algorithm} on {fabric}"
+        for (fabric, algorithm), applies in cells.items()
+        if refused(fabric, algorithm) == applies
+    ]
+    return verdict(not wrong), {"count": len(cells), "passing": len(cells) - len(wrong), "lost": ", ".join(wrong)}
+
+
+def hard(_cells: Cells, _tables: Tables) -> Judged:
+    """That DBTree's messages cross several links, and that Ring-2D takes more steps than where lines are rings."""
+    hops = max(_built(DB_TREE, side)[1].transfers["hops"].max() for side in (8, 9))
+    steps, whole = (
+        antiphon.build(fabric, RING_2D.run, bytes=MIB, system=SYSTEM).stats(Fabric(fabric)).steps
+        for fabric in ("mesh:8x8", "torus:8x8")
+    )
+    return verdict(hops > 1 and steps > whole), {"hops": hops, "steps": steps, "whole": whole}
+
+
+LINEAR = 0.999
+"""Correlation from which times count as linear."""
+
+
+def linear(_cells: Cells, tables: Tables) -> Judged:
+    """That times grow linearly with the number of chiplets: by their correlation, for even and odd meshes."""
+    found = {}
+    for series in (RING, RING_2D, MULTI_TREE, BI_EVEN, BI_ODD_CORNER, TTO):
+        for odd, name in enumerate(("even", "odd")):
+            of = Table(e for e in tables["fig9"].where(series=series) if e["side"] % 2 == odd)
+            if of:
+                found[f"{series}, {name} meshes"] = correlation(of.column("chiplets"), of.column("time"))
+    where = min(found, key=lambda name: found[name])
+    return verdict(found[where] >= LINEAR), {"least": found[where], "where": where}
+
+
 def no_bi_odd(_cells: Cells, _tables: Tables) -> Judged:
     """That there is no bidirectional ring on an odd mesh."""
-    try:
-        _built(BI_EVEN, 9)
-    except antiphon.AntiphonError:
-        return "holds", {"done": "refused"}
-    return "does not hold", {"done": "built"}
+    gone = refused("mesh:9x9", BI_EVEN.run)
+    return verdict(gone), {"done": "refused" if gone else "built"}
