@@ -3,22 +3,22 @@ configured for them, and packets beside flits."""
 
 from __future__ import annotations
 
-from math import log
+from collections.abc import Sequence
 
 from antiphon import format_bytes
 from antiphon.papers.aries.designs import (
+    ADAPT,
     ALGORITHMS,
     ARIES,
-    ASIDES,
-    CONCENTRATED,
+    BEST,
     DATA,
+    LARGE,
     LATENCY,
     MESH,
-    OWN,
     PEERS,
-    SEARCHED,
     SIDES,
     TORUS,
+    VARIANTS,
     all_reduce,
     exists,
     least_ns,
@@ -37,8 +37,10 @@ def fig9(quick: bool) -> Steps:
     """Throughput over the size of the gradients."""
     sizes, sides = ((1, 32, 1024), SIDES[:1]) if quick else ([1 << n for n in range(12)], SIDES)
     bytes = [KIB * size for size in sizes]
-    cases = list(filter(exists, grid(algorithm=ALGORITHMS, side=sides, series=[*PEERS, *OWN, *ASIDES], size=bytes)))
-    runs = yield [(case, [all_reduce(case, series) for series in (case["series"], MESH)]) for case in cases]
+    cases = list(
+        filter(exists, grid(algorithm=ALGORITHMS, side=sides, series=[MESH, TORUS, ARIES, LATENCY, BEST], size=bytes))
+    )
+    runs = yield [(case, [all_reduce(case, each) for each in (case["series"], MESH)]) for case in cases]
     table = Table()
     for case, (own, mesh) in runs:
         time, size = own["time_ns"], case["size"]
@@ -66,43 +68,15 @@ def crossover(_cells: Cells, tables: Tables) -> Judged:
     return verdict(large[-1] > small[-1] and len(small) == len(large) == 2), texts
 
 
-SIMILAR = 0.1
-"""By which throughputs may be apart that are very similar: as a ratio, or of the figure's axis."""
-TREES = {"binary": ("dbtree", ARIES), "multi": ("multitree", ARIES), "concentrated": ("multitree", CONCENTRATED)}
-
-
-def _above_the_mesh(table: Table, algorithm: str, series: Series) -> list[tuple[float, float, float]]:
-    """Up to 8 KiB: the ratio to the mesh, and how much of a linear and of a logarithmic axis lies between them."""
-    found = []
-    for _, panel in table.where(algorithm=algorithm).by("side"):
-        drawn = panel.where(series=[MESH, TORUS, series]).column("rate")
-        least, most = min(drawn), max(drawn)
-        small = (panel.where("size<=8192", series=each).column("rate") for each in (series, MESH))
-        for own, mesh in zip(*small, strict=True):
-            found.append((own / mesh, (own - mesh) / most, log(own / mesh) / log(most / least)))
-    return found
-
-
-def trees_small(_cells: Cells, tables: Tables) -> Judged:
-    """How far above the mesh trees are: as a ratio, and on the axis, which is not known."""
-    texts: dict[str, str] = {}
-    alike = {}
-    for name, of in TREES.items():
-        ratios, linear, logarithmic = zip(*_above_the_mesh(tables["fig9"], *of), strict=True)
-        texts[name] = f"{min(ratios):.2f}–{max(ratios):.2f}"
-        texts |= {f"{name}_linear": f"{100 * max(linear):.0f} %", f"{name}_log": f"{100 * max(logarithmic):.0f} %"}
-        alike[name] = max(ratios) - 1 <= SIMILAR, max(linear + logarithmic) <= SIMILAR
-    # The sentence is of double binary trees.
-    return verdict(all(ratio for ratio, _ in alike.values()), alike["binary"][1]), texts
-
-
 BEYOND = [series for series in DATA.series.values() if series.more["kind"] == "beyond"]
 
 
-def _cases(series: list[Series], sides: tuple[int, ...], sizes: tuple[int, ...]) -> list[Entry]:
+def _cases(
+    series: list[Series], sides: tuple[int, ...], sizes: tuple[int, ...], beyond: Sequence[Series] = BEYOND
+) -> list[Entry]:
     """The paper's algorithms on some designs, and others."""
     cases = grid(algorithm=ALGORITHMS, side=sides, size=sizes, series=series)
-    cases += grid(algorithm=("beyond",), side=sides, size=sizes, series=BEYOND)
+    cases += grid(algorithm=("beyond",), side=sides, size=sizes, series=beyond)
     found = []
     for case in filter(exists, cases):
         name, algorithm = str(case["series"]), ALGORITHMS.get(case["algorithm"])
@@ -114,7 +88,7 @@ def _cases(series: list[Series], sides: tuple[int, ...], sizes: tuple[int, ...])
 def beyond(quick: bool) -> Steps:
     """Other algorithms on fabrics configured for them."""
     sides, sizes = (SIDES[:1], (64 * KIB,)) if quick else (SIDES, (64 * KIB, 1 << 20, 16 << 20))
-    cases = _cases([ARIES, LATENCY, SEARCHED[ARIES], CONCENTRATED], sides, sizes)
+    cases = _cases([ARIES, LATENCY, BEST], sides, sizes)
     runs = yield [(case, [all_reduce(case, case["series"])]) for case in cases]
     table = Table()
     rows = Rows(DATA, "beyond")
@@ -126,11 +100,23 @@ def beyond(quick: bool) -> Steps:
     return Outcome(table, rows)
 
 
+def wires(quick: bool) -> Steps:
+    """One wire and two along a row and column, to 16x16."""
+    sides, sizes = (SIDES[:1], (2 << 20,)) if quick else ((*SIDES, LARGE), (64 * KIB, 2 << 20))
+    cases = _cases([*PEERS, ARIES, *VARIANTS], sides, sizes, beyond=())
+    runs = yield [(case, [all_reduce(case, series, "packet") for series in (case["series"], MESH)]) for case in cases]
+    table = Table(case | {"gain": mesh["time_ns"] / own["time_ns"]} for case, (own, mesh) in runs)
+    rows = Rows(DATA, "wires")
+    for e in table:
+        if e["series"] is not MESH:
+            rows.add(e, "×", e["gain"], e["name"], note="")
+    return Outcome(table, rows)
+
+
 def flits(quick: bool) -> Steps:
     """Packets and flits."""
     sides, sizes = (SIDES[:1], (4 * KIB,)) if quick else (SIDES, (4 * KIB, 64 * KIB, 1 << 20))
-    designs = DATA.named("Mesh", "Torus", "Adapt-NoC")
-    cases = _cases([*designs, ARIES, LATENCY, SEARCHED[ARIES], CONCENTRATED], sides, sizes)
+    cases = _cases([MESH, TORUS, ADAPT, ARIES, LATENCY, BEST], sides, sizes)
     runs = yield [
         (case, [all_reduce(case, case["series"], fidelity) for fidelity in ("flit", "packet")]) for case in cases
     ]

@@ -23,17 +23,15 @@ SIDES = (4, 8)
 ALGORITHMS = {"ring": "Ring", "dbtree": "Double binary tree", "multitree": "Multi-tree"}
 RUNS = {"ring": "ring:gather=back"}
 """What a name stands for: the configurations found for rings double both directions."""
+LARGE = 16
+"""Side of a network beyond those of the figures, which section IV-B1 names."""
 MESH, TORUS, BUTTERFLY, ADAPT = PEERS = [each for each in DATA.series.values() if each.more["kind"] == "peer"]
-ARIES, LATENCY, CONCENTRATED, WIDE = DATA.named(
-    "ARIES", "ARIES, latency-optimised", "ARIES, concentrated", "Flattened butterfly, full channels"
-)
-OWN = [each for each in DATA.series.values() if each.more["kind"] == "own"]
+ARIES, LATENCY, BEST = DATA.named("ARIES", "ARIES, latency-optimised", "ARIES, best found")
+"""As the paper has it: doubled rings, its policy for double binary trees, concentrated multi-trees; and beside it."""
+WIDE = DATA.series["Flattened butterfly, full channels"]
 ASIDES = [each for each in DATA.series.values() if each.more["kind"] == "aside"]
+VARIANTS = [each for each in ASIDES if each.name.startswith(ARIES.name)]
 MODELS = [each for each in DATA.series.values() if each.more["kind"] == "model"]
-SEARCHED = dict(zip((ARIES, ADAPT), DATA.named("ARIES, searched", "Adapt-NoC, searched"), strict=True))
-"""The best configurations found, beside those by the paper's policy, which is one for double binary trees."""
-BEST = {("dbtree", 8)}
-"""Where they count: the paper's text has its policy for trees, but its figure for 8x8 says more than that gives."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +63,9 @@ def exists(case: Entry) -> bool:
     return design(case["series"], case["algorithm"], case["side"]) is not None
 
 
-def of(case: Entry, series: Series, best: bool = False) -> Design:
-    """A design in a case; the best found, if there is another than the paper's policy has."""
-    algorithm, side = case["algorithm"], case["side"]
-    found = design(SEARCHED.get(series, series) if best else series, algorithm, side) or design(series, algorithm, side)
+def of(case: Entry, series: Series) -> Design:
+    """A design in a case."""
+    found = design(series, case["algorithm"], case["side"])
     assert found, f"designs.csv lacks {series} for {case['algorithm']} on {case['side']}x{case['side']}"
     return found
 
@@ -141,7 +138,7 @@ def _numbers(done: Record) -> Record:
     return times | {"gradient_bytes": done["gradient_bytes"], "dynamic_j": done["energy"]["dynamic_j"]}
 
 
-def training(case: Entry, series: Series, best: bool = False) -> Training:
+def training(case: Entry) -> Training:
     """Of a network on a design."""
-    model, found = case["model"], of(case, series, best)
+    model, found = case["model"], of(case, case["series"])
     return Training(model.run, model.more["compute"], found.fabric, found.algorithm, found.ejection)
