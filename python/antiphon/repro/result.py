@@ -72,7 +72,20 @@ class Reproduction:
         }
 
 
-COLUMNS = ("group", "what", "unit", "paper", "artifact", "reference", "ours", "ratio", "tolerance", "reason", "verdict", "note")
+COLUMNS = (
+    "group",
+    "what",
+    "unit",
+    "paper",
+    "artifact",
+    "reference",
+    "ours",
+    "ratio",
+    "tolerance",
+    "reason",
+    "verdict",
+    "note",
+)
 
 
 def row_dict(row: Row) -> dict[str, Any]:
