@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -62,28 +63,69 @@ def read_system(spec: str, changes: Mapping[str, Any] | None = None) -> System:
 
 
 def read_endpoint(spec: str) -> str:
-    """The specification of an endpoint, or that in a file of ``calibrate``, which ends in ``.json``.
+    """The specification of an endpoint, or that in a file of ``calibrate``, which ends in ``.json``: with options of
+    one's own after a colon, ``FILE.json:sms=8``.
+
+    Where the file has a law of contention, the slowdown of computation follows from it: by ``sms``, and by the pace of
+    a reduction that reads ``memory_gb_per_s``, beside the file's first work, or that of the option ``beside``.
 
     Raises:
-        AntiphonError: ``bad-file``.
+        AntiphonError: ``bad-file``; ``unknown-name`` for a work that the file does not have.
     """
     expect("endpoint", spec, str)
-    if not spec.lower().endswith(".json"):
+    if not (match := re.fullmatch(r"(?i)(.*?\.json)(?::(.*))?", spec)):
         if re.search(r"[./\\]", spec.partition(":")[0]):  # which no name has
             raise AntiphonError(f"{spec:.200}: the file of an endpoint must end in .json", "bad-file")
         return spec
-    _text, document = _read(spec)
+    path, more = match[1], match[2] or ""
+    _text, document = _read(path)
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != CALIBRATION:
         what = f"has {schema:.40}" if isinstance(schema, str) else "says no schema"
-        raise AntiphonError(f"{spec}: {what}, not {CALIBRATION}, as antiphon calibrate --out writes it", "bad-file")
+        raise AntiphonError(f"{path}: {what}, not {CALIBRATION}, as antiphon calibrate --out writes it", "bad-file")
     endpoint = document.get("endpoint")
     if not isinstance(endpoint, str):
-        raise AntiphonError(f'{spec}: has no "endpoint" such as "npu:sms=2"; antiphon calibrate writes one', "bad-file")
+        raise AntiphonError(f'{path}: has no "endpoint" such as "npu:sms=2"; antiphon calibrate writes one', "bad-file")
+    name, _, settings = endpoint.partition(":")
+    given = dict(pair.partition("=")[::2] for pair in more.split(",") if pair)
+    beside = given.pop("beside", None)
+    options = dict(pair.partition("=")[::2] for pair in settings.split(",") if pair) | given
+    joined = ",".join(f"{key}={value}" for key, value in options.items())
     try:
-        return System().with_(endpoint=endpoint).endpoint
+        found = System().with_(endpoint=f"{name}:{joined}" if joined else name).endpoint
+        law = document.get("contention")
+        if beside is None and (law is None or "slowdown" in options):
+            return found
+        slower = _slowdown(law, beside, options)
+        return System().with_(endpoint=f"{name}:{joined},slowdown={slower:.3f}").endpoint
     except AntiphonError as error:
-        raise AntiphonError(f"{spec}: {error.message.removeprefix('system: endpoint: ')}", error.code) from None
+        raise AntiphonError(f"{path}: {error.message.removeprefix('system: endpoint: ')}", error.code) from None
+
+
+COUNTED_READS = 2 / 3
+"""Of the bytes that a reduction moves, an endpoint counts the two that it reads, not the one that it writes."""
+
+
+def _slowdown(law: Any, beside: str | None, options: Mapping[str, str]) -> float:
+    """How many times as long a work takes beside an endpoint, between the law's rows ``[sms, reduce_gb_per_s,
+    slowdown]``; 1 without SMs, at most what is measured."""
+    if not isinstance(law, dict) or not law:
+        raise AntiphonError('has no law of "contention"; leave the option beside out', "bad-file")
+    rows = law.get(beside or next(iter(law)))
+    if rows is None:
+        raise AntiphonError(f"nothing is measured beside '{beside:.40}'; known: {', '.join(law)}", "unknown-name")
+    by_sms: dict[float, list[tuple[float, float]]] = {0.0: [(0.0, 1.0)]}
+    try:
+        for sms, rate, slower in rows:
+            by_sms.setdefault(float(sms), []).append((float(rate), float(slower)))
+    except (TypeError, ValueError):
+        raise AntiphonError("rows of contention are [sms, reduce_gb_per_s, slowdown]", "bad-file") from None
+    if not {"sms", "memory_gb_per_s"} <= options.keys():
+        raise AntiphonError("contention is by sms and memory_gb_per_s; give both", "bad-spec")
+    pace = float(options["memory_gb_per_s"]) / COUNTED_READS
+    counts = sorted(by_sms)
+    slower = [between(pace, *zip(*sorted(by_sms[count]), strict=True)) for count in counts]
+    return max(1.0, between(float(options["sms"]), counts, slower))
 
 
 def parameter_names() -> list[str]:
@@ -93,6 +135,19 @@ def parameter_names() -> list[str]:
         names.append(parameter.key)
         names += [parameter.key.removesuffix(end) for end in (*UNITS, "_bytes") if parameter.key.endswith(end)]
     return names
+
+
+def between(at: float, places: Sequence[float], values: Sequence[float]) -> float:
+    """The value at a place, on the straight line between those beside it; beyond the last, that.
+
+    >>> between(1.5, [1, 2], [10, 20]), between(3, [1, 2], [10, 20])
+    (15.0, 20)
+    """
+    after = bisect_left(places, at)
+    if after in (0, len(places)):
+        return values[max(after - 1, 0)]
+    low, high = places[after - 1], places[after]
+    return values[after - 1] + (values[after] - values[after - 1]) * (at - low) / (high - low)
 
 
 def _read(path: str) -> tuple[str, Any]:

@@ -1,6 +1,7 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
 use crate::prelude::*;
+use crate::rails::use_record;
 use antiphon_base::units;
 use antiphon_bound as bound;
 use antiphon_formats::chrome;
@@ -428,6 +429,7 @@ fn result_record<'py>(
         flights: flights,
         timeline: utilization,
         energy: energy,
+        endpoint_use: result.endpoint.as_ref().map(|uses| use_record(py, uses, result.time_ps)).transpose()?,
     })
 }
 

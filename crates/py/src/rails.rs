@@ -1,6 +1,7 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
 use crate::prelude::*;
+use antiphon_base::units::Picos;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
 use antiphon_model::system::{Endpoint, System};
@@ -10,7 +11,7 @@ use antiphon_sim::rails::consistency::{self, Jitter};
 use antiphon_sim::rails::scheduler::Themis;
 use antiphon_sim::rails::stage_loop::QueuePolicy;
 use antiphon_sim::rails::{
-    Chunks, Expansion, Policy, RailsRequest, RailsTask, advise as core_advise, lower, prove_by_symmetry, run as time,
+    Chunks, EndpointUse, Expansion, Policy, RailsRequest, RailsTask, advise as core_advise, lower, prove_by_symmetry, run as time,
 };
 use pyo3::types::PyDict;
 
@@ -135,7 +136,28 @@ pub fn rails<'py>(
         timeline: timeline,
         stages: stages,
         energy: spent,
+        endpoint_use: timed.endpoint.as_ref().map(|uses| use_record(py, uses, timed.time_ps)).transpose()?,
     })
+}
+
+/// An `EndpointUse` of a run that ended at `end`.
+pub fn use_record<'py>(py: Python<'py>, uses: &EndpointUse, end: Picos) -> PyResult<Bound<'py, PyAny>> {
+    let parts = table!(py, part in uses.parts.iter(), {
+        part: part.name,
+        option: part.option,
+        busy: part.busy,
+        waiting: part.waiting.unwrap_or(f64::NAN),
+        limits: part.limits,
+    })?;
+    // Message by message only totals are known.
+    let windows = if uses.under_way.is_empty() { 0 } else { WINDOWS };
+    let mut timeline = table!(py, window in (0..windows), {
+        start_ns: nanos(end) * window as f64 / windows as f64,
+    })?;
+    for (name, shares) in uses.activity(end, windows) {
+        timeline = timeline.column(name, shares.into_iter())?;
+    }
+    record!(py, "EndpointUse", { limit: uses.limit(), parts: parts, timeline: timeline })
 }
 
 /// The plan of `rails` as messages: the `Fabric` with every NPU and switch, and a `Schedule` on it. A chunk goes

@@ -2,6 +2,7 @@
 
 use crate::operations::prove_parts;
 use crate::prelude::*;
+use crate::rails::use_record;
 use crate::replay::ExecutionTrace;
 use antiphon_jobs::graph::OperationKind;
 use antiphon_jobs::timeline::OperationTimes;
@@ -12,7 +13,7 @@ use antiphon_model::topology::Topology;
 use antiphon_model::workload::{self, Pass};
 use antiphon_proof::Proven;
 use antiphon_sim::rails::scheduler::{OrderSearch, Themis};
-use antiphon_sim::rails::{self, QueuePolicy};
+use antiphon_sim::rails::{self, EndpointUse, QueuePolicy};
 use antiphon_sim::{Fidelity, Order};
 use numpy::PyReadonlyArray1;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -235,7 +236,7 @@ impl TrainingPlan {
         let parts = self.planned.graph.arrivals(&queues).map_err(raise)?;
         let iteration =
             run(py, || training::run(&self.planned.graph, &mut Serial::new(&self.planned.graph.jobs, &times, &parts)))?;
-        self.table(py, &iteration, &[])
+        self.table(py, &iteration, &[], None)
     }
 
     /// An `Iteration` in which exchange `i` is done by `schedules[i]`, a list of `Schedule` objects for groups of ranks, which
@@ -266,7 +267,7 @@ impl TrainingPlan {
             let each: Vec<Vec<&Proven>> = schedules.iter().map(|all| all.iter().map(of).collect()).collect();
             training::run_shared(&self.planned.graph, &each, &on, heartbeat)
         })?;
-        self.table(py, &iteration, &[])
+        self.table(py, &iteration, &[], None)
     }
 
     /// The plan as an `ExecutionTrace`: what each of `ranks` ranks does.
@@ -312,7 +313,7 @@ impl TrainingPlan {
             endpoint: self.endpoint,
             order: order.0,
         };
-        let (iteration, activity, energies) = run(py, || {
+        let (iteration, activity, uses, energies) = run(py, || {
             let groups = divided_groups(&topology, self.request.model_parallel.into())?;
             let search =
                 OrderSearch { queue: given.unwrap_or(known.queue()), stages: STAGES, ..OrderSearch::default() };
@@ -321,12 +322,12 @@ impl TrainingPlan {
             let iteration = training::run(&self.planned.graph, &mut network)?;
             let activity = network.activity(iteration.time_ps, WINDOWS);
             let energies = platform.as_ref().map_or(Ok(vec![]), |platform| network.energies(platform))?;
-            Ok((iteration, activity, energies))
+            Ok((iteration, activity, network.endpoint_use(), energies))
         })?;
         let idle = platform.as_ref().map_or(0.0, |system| rails::static_power_nw(&topology, system) as f64 * 1e-9);
         let record = |energy| energy_record(py, energy, platform.as_ref().expect("asked for"), None);
         let energies = energies.iter().map(record).collect::<PyResult<_>>()?;
-        Ok((self.table(py, &iteration, &activity)?, energies, idle))
+        Ok((self.table(py, &iteration, &activity, uses.as_ref())?, energies, idle))
     }
 }
 
@@ -363,12 +364,14 @@ impl TrainingPlan {
         with_times(table, times)
     }
 
-    /// An `Iteration`: means of all; `activity` is the share of time in which links of each dimension were busy, by window.
+    /// An `Iteration`: means of all; `activity` is the share of time in which links of each dimension were busy, by window,
+    /// `uses` what the parts of the endpoint did.
     fn table<'py>(
         &self,
         py: Python<'py>,
         iteration: &training::Iteration,
         activity: &[Vec<f64>],
+        uses: Option<&EndpointUse>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let windows = activity.first().map_or(0, Vec::len);
         let mut network = table!(py, at in (0..windows), {
@@ -394,6 +397,7 @@ impl TrainingPlan {
             exchanges: self.exchange_table(py, iteration)?,
             computations: self.computation_table(py, iteration)?,
             network: network,
+            endpoint_use: uses.map(|uses| use_record(py, uses, iteration.time_ps)).transpose()?,
         })
     }
 }

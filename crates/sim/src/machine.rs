@@ -176,7 +176,7 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
             FlightRow { start_ps: self.plan.clock.picos(span.start), finish_ps: self.plan.clock.picos(span.finish) }
         };
         let flights = (0..self.plan.flights.len() as u32).map(span).collect();
-        collect(
+        let mut result = collect(
             self.plan,
             N::FIDELITY,
             self.endpoints.ranking(),
@@ -185,7 +185,9 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
             &mut traffic,
             flights,
             events,
-        )
+        );
+        result.endpoint = self.endpoints.uses(&result);
+        result
     }
 }
 

@@ -6,6 +6,7 @@ use super::flight::{FlightRow, Ranking};
 use super::plan::RunPlan;
 use super::recorder::{Deliveries, Traffic};
 use super::trace::Trace;
+use crate::rails::EndpointUse;
 use antiphon_base::units::{Bytes, Picos};
 use antiphon_model::energy::Energy;
 use antiphon_model::fabric::LinkId;
@@ -108,6 +109,9 @@ pub struct SimulationResult {
     /// What happened when, where somebody asked.
     #[serde(skip)]
     pub trace: Option<Trace>,
+    /// What the parts of the endpoint did, where it has some.
+    #[serde(skip)]
+    pub endpoint: Option<EndpointUse>,
 }
 
 impl SimulationResult {
@@ -193,5 +197,6 @@ pub fn collect(
         events,
         energy,
         trace: Trace::of(plan, deliveries, traffic),
+        endpoint: None,
     }
 }

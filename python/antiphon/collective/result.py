@@ -61,7 +61,8 @@ class Run(Result):
     )
     stats: Stats = says(
         "figures of the schedule that need no simulation.",
-        "steps=stats.steps packet_hops=result.packet_hops flit_hops=result.flit_hops events=result.events",
+        "steps=stats.steps packet_hops=result.packet_hops flit_hops=result.flit_hops events=result.events"
+        " endpoint_use?=result.endpoint_use",
     )
     bound: Bound = says("that of the ranks that take part, where the schedule has them.", "bound energy?")
 

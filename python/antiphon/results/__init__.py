@@ -3,6 +3,7 @@
 from antiphon.results.base import Result
 from antiphon.results.collective import Bound, Limit, Proof, SimulationResult, Stats
 from antiphon.results.configured import Configured
+from antiphon.results.endpoint import EndpointUse
 from antiphon.results.energy import Area, Energy
 from antiphon.results.formats import FileProof
 from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
@@ -17,6 +18,7 @@ __all__ = [
     "Bound",
     "Column",
     "Configured",
+    "EndpointUse",
     "Energy",
     "EngineAdvice",
     "FileProof",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.results.base import Result
+from antiphon.results.endpoint import EndpointUse
 from antiphon.results.energy import Energy
 from antiphon.results.record import APART, Record, record, says
 from antiphon.results.table import Table
@@ -149,6 +150,10 @@ class SimulationResult(Result):
     timeline: Table = says("mean utilization of all links in equal windows: ``start_ns``, ``utilization``.")
     protocol: str | None = says("the fastest of the system's protocols, which it is with; None without.", default=None)
     energy: Energy | None = says("what the run took, if it was asked for.", default=None)
+    endpoint_use: EndpointUse | None = says(
+        "what the parts of the endpoint did on the rank where each was busiest, and what limits; None at ``system``.",
+        default=None,
+    )
 
     headline = "SimulationResult {0.fidelity}: {0.time_ns:.1f} ns, {0.link_utilization_mean:.1%} mean link utilization"
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.results.base import Result
+from antiphon.results.endpoint import EndpointUse
 from antiphon.results.energy import Energy
 from antiphon.results.record import APART, ASKED, Record, record, says
 from antiphon.results.table import Table
@@ -153,6 +154,11 @@ class RailsRun(Result):
     energy: Energy | None = says(
         "what it took, if it was asked for; its ``links`` are dimensions.",
         ASKED,
+        default=None,
+    )
+    endpoint_use: EndpointUse | None = says(
+        "what the parts of the endpoint did, and what limits; None at ``system``.",
+        "endpoint_use?",
         default=None,
     )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.results.base import Result
+from antiphon.results.endpoint import EndpointUse
 from antiphon.results.record import record, says
 from antiphon.results.table import Table
 
@@ -56,6 +57,12 @@ class Iteration(Result):
     network: Table = says(
         "on rails, in equal windows from ``start_ns`` on, the share of time in which links of ``dim1``, ``dim2``,"
         " ... are busy; empty on fabrics."
+    )
+    endpoint_use: EndpointUse | None = says(
+        "on rails, what the parts of the endpoint did while something was exchanged, and what limits; None on fabrics"
+        " and at ``system``.",
+        "endpoint_use?",
+        default=None,
     )
 
     headline = "Iteration: {0.time_ns:,.1f} ns, {0.exposed_communication_ns:,.1f} ns exposed"

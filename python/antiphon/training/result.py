@@ -48,7 +48,8 @@ class Training(Result):
         "the times of one iteration.",
         "iteration_ns forward_ns=iteration.forward_ns backward_ns=iteration.backward_ns"
         " aggregation_ns=iteration.aggregation_ns compute_ns communication_ns exposed_communication_ns"
-        " exposed_model_ns exposed_data_ns turnaround_ns bubbles_ns overlapped_communication_ns",
+        " exposed_model_ns exposed_data_ns turnaround_ns bubbles_ns overlapped_communication_ns"
+        " endpoint_use?=iteration.endpoint_use",
     )
     iterations: int = says(
         "of one epoch: ``ceil(dataset / (batch * training ranks))`` (TTO paper, Eq. 1).",

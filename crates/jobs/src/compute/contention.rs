@@ -64,7 +64,9 @@ pub fn times_beside(
         // Its memory is ideal.
         Processor::Systolic(SystolicArray { .. }) => scaled((processors.1.into(), processors.0.into())),
         Processor::Measured => {
-            let Some(share) = memory_bound.map(u128::from) else {
+            // Where as much less is left of both, it does not matter which decides.
+            let alike = (memory == processors).then_some(0);
+            let Some(share) = memory_bound.or(alike).map(u128::from) else {
                 let what = format!(
                     "{}: how much of the table's times memory decides is not known, and {by} takes a part of what computes; give \
                      memory_bound, 0 to 1",
@@ -114,6 +116,7 @@ mod tests {
         assert_eq!(beside(MEASURED, "measured", commopt, Some(0)).unwrap(), [108_109, 216_217, 0]);
         assert_eq!(beside(MEASURED, "measured", commopt, Some(500)).unwrap(), [154_055, 308_109, 0]);
         assert_eq!(beside(MEASURED, "measured", "ideal", None).unwrap(), [100_000, 200_000, 0]);
+        assert_eq!(beside(MEASURED, "measured", "npu:slowdown=1.35", None).unwrap(), [135_000, 270_000, 0]);
         assert!(beside(MEASURED, "measured", commopt, None).unwrap_err().message.contains("give memory_bound"));
         let all = beside(MEASURED, "measured", "ace-baseline-nooverlap", Some(500)).unwrap_err();
         assert!(all.message.contains("leaves nothing to compute with"));

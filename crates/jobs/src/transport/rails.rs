@@ -13,7 +13,7 @@ use antiphon_sim::Order;
 use antiphon_sim::rails::orders::{RailsPlan, Stage};
 use antiphon_sim::rails::stage_endpoint::{RailsEndpoint, RailsGroup};
 use antiphon_sim::rails::stage_loop::{StageLoop, StageService, StageSpan, Step, spread};
-use antiphon_sim::rails::{QueuePolicy, Scheduler, check_steps, chunks_of, dynamic_energy};
+use antiphon_sim::rails::{EndpointUse, QueuePolicy, Scheduler, add_span, check_steps, chunks_of, dynamic_energy};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -79,14 +79,16 @@ pub struct OnRails {
     /// By chunk in the engine: its exchange, and its number there.
     owners: Vec<(u32, usize)>,
     submitted: u32,
-    servers: Vec<ServerTimes>,
+    /// When each server was busy.
+    busy: Vec<Vec<(Picos, Picos)>>,
+    /// Their endpoint, where it is not the system's.
+    endpoint: Option<RailsEndpoint>,
+    /// When exchanges were under way, and how many are.
+    under_way: (Vec<(Picos, Picos)>, u32),
     /// Plans of exchanges, on their groups' dimensions.
     plans: Vec<(Topology, RailsPlan)>,
     npus: u64,
 }
-
-/// A server: the dimension of which it is a link, if it is one, and when it was busy.
-type ServerTimes = (Option<usize>, Vec<(Picos, Picos)>);
 
 /// Steps of every chunk; many have the same.
 type ChunkSteps = Vec<Rc<[Step]>>;
@@ -127,7 +129,7 @@ impl OnRails {
             return Err(Error::new(Code::NotApplicable, what));
         }
         let (plans, which) = scheduled(groups, graph, scheduler, how)?;
-        let (engine, servers, chunks) = served(topology, &plans, &which, how)?;
+        let (engine, endpoint, chunks) = served(topology, &plans, &which, how)?;
         let mut parts = graph.parts();
         let exchange = |((id, exchange), &plan): ((u32, &JobExchange), &usize)| {
             let (chunks, bytes) = (chunks[plan].clone(), exchange.bytes);
@@ -144,7 +146,9 @@ impl OnRails {
             exchanges,
             owners: Vec::new(),
             submitted: 0,
-            servers,
+            busy: vec![vec![]; endpoint.as_ref().map_or(topology.dimensions.len(), RailsEndpoint::servers)],
+            endpoint,
+            under_way: (vec![], 0),
             plans: plans.into_iter().map(|(group, plan)| (group.topology.clone(), plan)).collect(),
             npus: topology.npus(),
         })
@@ -166,11 +170,15 @@ impl OnRails {
     /// Share of each of `windows` equal windows of the time until `end` in which the links of each dimension were busy:
     /// rows are dimensions (ACE, ISCA 2021, Fig. 10). O(times + windows).
     pub fn activity(&self, end: Picos, windows: usize) -> Vec<Vec<f64>> {
-        let dimensions = self.servers.iter().filter_map(|(dimension, _)| *dimension).max().map_or(0, |last| last + 1);
+        let dimension_of = |server| match &self.endpoint {
+            Some(endpoint) => endpoint.dimension_of(server),
+            None => Some(server),
+        };
+        let dimensions = (0..self.busy.len()).filter_map(dimension_of).max().map_or(0, |last| last + 1);
         let (mut shares, mut counts) = (vec![vec![0.0; windows]; dimensions], vec![0.0; dimensions]);
         let length = end.max(1) as f64 / windows as f64;
-        for (dimension, busy) in &self.servers {
-            let Some(dimension) = *dimension else { continue };
+        for (server, busy) in self.busy.iter().enumerate() {
+            let Some(dimension) = dimension_of(server) else { continue };
             // A dimension that is no ring has one server.
             counts[dimension] += f64::from(u8::from(!busy.is_empty()));
             for &(start, finish) in busy {
@@ -181,6 +189,14 @@ impl OnRails {
             shares.iter_mut().for_each(|share| *share /= f64::max(count, 1.0));
         }
         shares
+    }
+}
+
+impl OnRails {
+    /// What the parts of the endpoint did while something was exchanged, where it is not the system's.
+    pub fn endpoint_use(&self) -> Option<EndpointUse> {
+        let endpoint = self.endpoint.as_ref()?;
+        Some(endpoint.uses(&self.engine, &self.busy, self.under_way.0.clone()))
     }
 }
 
@@ -216,13 +232,13 @@ fn scheduled<'g>(
     Ok((plans, which))
 }
 
-/// An engine for plans, its servers, and the steps of the chunks of each.
+/// An engine for plans, its endpoint, and the steps of the chunks of each.
 fn served(
     topology: &Topology,
     plans: &[Planned],
     which: &[usize],
     how: Carriage,
-) -> Result<(StageLoop, Vec<ServerTimes>, Vec<Rc<ChunkSteps>>)> {
+) -> Result<(StageLoop, Option<RailsEndpoint>, Vec<Rc<ChunkSteps>>)> {
     let dimensions = topology.dimensions.len();
     if how.endpoint == Endpoint::System {
         let whole = |(group, plan): &Planned| {
@@ -233,21 +249,24 @@ fn served(
             let of = |order| plan.stages(&group.topology, order).enumerate().map(step).collect();
             Rc::new(plan.orders.iter().map(of).collect::<ChunkSteps>())
         };
-        let servers = (0..dimensions).map(|number| (Some(number), vec![])).collect();
-        return Ok((StageLoop::new(dimensions, how.queue, 1), servers, plans.iter().map(whole).collect()));
+        return Ok((StageLoop::new(dimensions, how.queue, 1), None, plans.iter().map(whole).collect()));
     }
     let of: Vec<_> = plans.iter().map(|(group, plan)| (*group, plan)).collect();
     check_steps(&how.endpoint, which.iter().map(|&index| (&of[index].0.topology, of[index].1)))?;
     let node = RailsEndpoint::new(dimensions, how.endpoint, &of)?;
-    let servers = (0..node.servers()).map(|server| (node.dimension_of(server), vec![])).collect();
     let chunks = plans.iter().map(|(group, plan)| Rc::new(node.chunks(group, plan))).collect();
-    Ok((node.stage_loop(how.queue), servers, chunks))
+    Ok((node.stage_loop(how.queue), Some(node), chunks))
 }
 
 impl Transport for OnRails {
     fn submit(&mut self, now: Picos, id: u32) -> Result<bool> {
         let InChunks { chunks, priority, start_ps, .. } = &mut self.exchanges[id as usize];
         *start_ps = now;
+        let (spans, count) = &mut self.under_way;
+        if *count == 0 {
+            add_span(spans, (now, now));
+        }
+        *count += 1;
         let rank = self.order.rank(*priority, self.submitted);
         self.submitted += 1;
         for (number, steps) in chunks.iter().enumerate() {
@@ -270,35 +289,34 @@ impl Transport for OnRails {
     }
 
     fn step(&mut self, _until: Option<Picos>, happened: &mut VecDeque<Delivery>) -> Result<()> {
-        let OnRails { engine, owners, exchanges, servers, .. } = self;
-        let served = |server: usize, span: StageSpan| {
-            let (dimension, busy) = &mut servers[server];
-            match busy.last_mut() {
-                _ if dimension.is_none() => {}
-                Some((_, end)) if *end >= span.start_ps => *end = span.finish_ps.max(*end),
-                _ => busy.push((span.start_ps, span.finish_ps)),
-            }
-        };
+        let now = self.engine.next().unwrap_or(0);
+        let OnRails { engine, owners, exchanges, busy, under_way: (spans, count), .. } = self;
+        let served = |server: usize, span: StageSpan| add_span(&mut busy[server], (span.start_ps, span.finish_ps));
         engine.step(served, |chunk| {
             let (id, number) = owners[chunk as usize];
-            exchanges[id as usize].chunk_is_through(id, number, happened);
+            if exchanges[id as usize].chunk_is_through(id, number, happened) {
+                *count -= 1;
+                spans.iter_mut().last().expect("it was submitted").1 = now;
+            }
         });
         Ok(())
     }
 }
 
 impl InChunks {
-    /// A chunk is through; adds what has come of it.
-    fn chunk_is_through(&mut self, exchange: u32, number: usize, happened: &mut VecDeque<Delivery>) {
+    /// A chunk is through; adds what has come of it, and says whether it was the last.
+    fn chunk_is_through(&mut self, exchange: u32, number: usize, happened: &mut VecDeque<Delivery>) -> bool {
         self.through[number] = true;
         self.count += 1;
         self.in_order += self.through[self.in_order..].iter().take_while(|through| **through).count();
         while self.parts.pop_if(|chunks| *chunks <= self.in_order).is_some() {
             happened.push_back(Delivery::Part(exchange));
         }
-        if self.count == self.through.len() {
+        let whole = self.count == self.through.len();
+        if whole {
             happened.push_back(Delivery::Whole { exchange, start_ps: self.start_ps });
         }
+        whole
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::processor::configured;
 use antiphon_base::error::{Code, Error, Result, nearest};
-use antiphon_base::parameter::{Choice, Domain, Listed, Stored, Value, parameters};
+use antiphon_base::parameter::{Choice, Domain, Listed, Stored, StoredScale, Value, parameters};
 use antiphon_base::units::{Bytes, Picos, Rate, clip};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,12 @@ const fn size(least: Bytes) -> Domain {
 }
 
 const COUNT: Domain = Domain::count(1, 1 << 20, "");
+
+/// Measured slowdowns, in thousandths.
+const SLOWDOWN: Domain = Domain::Unless(
+    "by what is left",
+    &Domain::Number { least: 1.0, most: 1e3, unit: "", scale: StoredScale::Times(1e3) },
+);
 
 parameters! {
     /// An endpoint that costs nothing: what has arrived can be used one cycle later.
@@ -88,6 +94,9 @@ parameters! {
         /// All processors; computation has those that are left.
         #[parameter("total_sms", COUNT, "ACE (ISCA 2021), Table V")]
         pub total_sms: u32 = 80,
+        /// How many times as long computation takes beside communication, where that is measured.
+        #[parameter("slowdown", SLOWDOWN, "ours")]
+        pub slowdown: Option<u32> = None,
     }
 }
 
@@ -304,8 +313,13 @@ impl Endpoint {
         if let Endpoint::Ideal(ideal) = self { ideal.delay_ps } else { 0 }
     }
 
-    /// What computation has of the node while something is communicated (ACE, ISCA 2021, Table VI).
+    /// What computation has of the node while something is communicated (ACE, ISCA 2021, Table VI); where a slowdown is
+    /// measured, as much less of everything.
     pub fn left(&self) -> Left {
+        if let Endpoint::Npu(NpuEndpoint { slowdown: Some(thousandths), .. }) = self {
+            let left = (1000, u64::from(*thousandths));
+            return Left { memory: left, processors: left };
+        }
         let processors = match self {
             Endpoint::Npu(npu) => ((npu.total_sms - npu.sms).into(), npu.total_sms.into()),
             _ => (1, 1),
@@ -327,6 +341,11 @@ impl NpuEndpoint {
     /// Rate at which it reads: what of the memory it has, or what its processors manage.
     pub fn read_rate(&self) -> Rate {
         Rate(self.memory_rate.0.min(self.sm_rate.0.saturating_mul(self.sms.into())))
+    }
+
+    /// The option that decides this rate.
+    pub fn read_option(&self) -> &'static str {
+        if self.read_rate() < self.memory_rate { "sms" } else { "memory_gb_per_s" }
     }
 }
 
@@ -413,6 +432,8 @@ mod tests {
         assert_eq!(left("ace-baseline-compopt"), Left { memory: (772 * gb, 900 * gb), processors: (78, 80) });
         assert_eq!(left("ace-baseline-commopt"), Left { memory: (450 * gb, 900 * gb), processors: (74, 80) });
         assert_eq!(left("ideal"), Left { memory: (1, 1), processors: (1, 1) });
+        let slower = (1000, 1350);
+        assert_eq!(left("npu:slowdown=1.35"), Left { memory: slower, processors: slower });
         let relaying = |name: &'static str, ppm: u64| left(name).without_processors(ppm).processors;
         assert_eq!(relaying("ideal", 25_000), (975_000, 1_000_000));
         assert_eq!(relaying("ace-baseline-commopt", 25_000), (72_000_000, 80_000_000));

@@ -20,6 +20,33 @@ pub struct RankEngine {
     /// When TX DMA is free, and RX DMA.
     read_free: Ticks,
     write_free: Ticks,
+    /// How much SRAM and how many state machines there are.
+    all: [u64; 2],
+    uses: EngineUse,
+}
+
+/// Of an engine's SRAM and state machines, in this order: which units wait for.
+#[derive(Clone, Copy)]
+pub enum EngineRoom {
+    /// SRAM.
+    Sram,
+    /// State machines.
+    Machines,
+}
+
+/// What an engine did until a moment; pairs are of its SRAM and its state machines.
+#[derive(Clone, Default)]
+pub struct EngineUse {
+    at: Ticks,
+    waits: [bool; 2],
+    /// Time in which TX DMA, bus and RX DMA worked.
+    pub served: [Ticks; 3],
+    /// Parts in use, over time.
+    pub held: [u128; 2],
+    /// Time in which units waited.
+    pub stalled: [Ticks; 2],
+    /// Time in which units waited, and nothing that comes after was why.
+    pub limits: [Ticks; 2],
 }
 
 impl RankEngine {
@@ -40,7 +67,9 @@ impl RankEngine {
             return Err(Error::new(Code::BadSize, what).at("endpoint ace"));
         }
         let AceEndpoint { packet, sram, fsms, .. } = *ace;
-        Ok(RankEngine { load: loading(ace), store: storing(ace), packet, sram, fsms, read_free: 0, write_free: 0 })
+        let (load, store, uses) = (loading(ace), storing(ace), EngineUse::default());
+        let all = [sram, fsms.into()];
+        Ok(RankEngine { load, store, packet, sram, fsms, read_free: 0, write_free: 0, all, uses })
     }
 
     /// Whether its SRAM has room for a unit.
@@ -53,34 +82,73 @@ impl RankEngine {
         self.fsms > 0
     }
 
+    /// What it did until the end of a run; shares in use are of this.
+    pub fn used(&self) -> (&EngineUse, [u64; 2]) {
+        (&self.uses, self.all)
+    }
+
+    /// Accounts for the time until `now`.
+    fn advance(&mut self, now: Ticks) {
+        let free = [self.sram, self.fsms.into()];
+        let busy_until = self.read_free.max(self.write_free);
+        let uses = &mut self.uses;
+        let passed = now - uses.at;
+        for room in 0..2 {
+            uses.held[room] += u128::from(self.all[room] - free[room]) * u128::from(passed);
+            uses.stalled[room] += if uses.waits[room] { passed } else { 0 };
+        }
+        match uses.waits {
+            [_, true] => uses.limits[1] += passed,
+            // SRAM is full while DMAs work, too.
+            [true, false] => uses.limits[0] += now - busy_until.clamp(uses.at, now),
+            [false, false] => {}
+        }
+        uses.at = now;
+    }
+
+    /// Units wait from now on, or do not.
+    pub fn set_waits(&mut self, room: EngineRoom, waits: bool, now: Ticks) {
+        self.advance(now);
+        self.uses.waits[room as usize] = waits;
+    }
+
     /// A unit takes its room, and is read after those before; returns when its first message can go. Of what follows the
     /// read only a packet counts on the bus: the rest crosses it while the unit is sent.
     pub fn load(&mut self, part: &Footprint, clock: Clock, now: Ticks) -> Ticks {
+        self.advance(now);
         self.sram -= part.sram;
         let [read, bus] = &self.load;
-        self.read_free = now.max(self.read_free) + clock.ticks(read.time_for(part.read));
+        let times = [read, bus].map(|work| clock.ticks(work.time_for(part.read)));
+        self.read_free = now.max(self.read_free) + times[0];
+        self.uses.served[0] += times[0];
+        self.uses.served[1] += times[1];
         let bus = if part.read > 0 { clock.ticks(bus.time_for(part.read.min(self.packet))) } else { 0 };
         self.read_free + bus
     }
 
     /// A unit takes a state machine, with which it is until its last message was applied.
-    pub fn drive(&mut self) {
+    pub fn drive(&mut self, now: Ticks) {
+        self.advance(now);
         self.fsms -= 1;
     }
 
     /// A unit is done: its machine is free, and what it leaves is written back after those before; returns until when, if
     /// anything is.
     pub fn store(&mut self, part: &Footprint, clock: Clock, now: Ticks) -> Option<Ticks> {
+        self.advance(now);
         self.fsms += 1;
         if part.write == 0 {
             return None;
         }
-        self.write_free = now.max(self.write_free) + clock.ticks(self.store.time_for(part.write));
+        let time = clock.ticks(self.store.time_for(part.write));
+        self.uses.served[2] += time;
+        self.write_free = now.max(self.write_free) + time;
         Some(self.write_free)
     }
 
     /// A unit was written back at all its ranks: its room is free.
-    pub fn leave(&mut self, part: &Footprint) {
+    pub fn leave(&mut self, part: &Footprint, now: Ticks) {
+        self.advance(now);
         self.sram += part.sram;
     }
 }

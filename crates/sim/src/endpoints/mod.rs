@@ -24,6 +24,7 @@ mod receivers;
 mod senders;
 mod stalled;
 mod unit_engine;
+mod uses;
 mod waits;
 
 use super::agenda::Agenda;

@@ -7,7 +7,7 @@
 
 use super::aside::AsideFor;
 use super::{Carrier, Endpoints, RankEvent};
-use crate::ace::engine::RankEngine;
+use crate::ace::engine::{EngineRoom, RankEngine};
 use crate::clock::Ticks;
 use crate::footprint::{Footprint, footprints};
 use crate::plan::RunPlan;
@@ -104,6 +104,26 @@ impl UnitEngines {
     }
 }
 
+impl UnitEngines {
+    /// By rank.
+    pub fn engines(&self) -> &[RankEngine] {
+        &self.engines
+    }
+
+    /// Notes at some ranks, and those of some families, whether units wait for a room.
+    fn note_waits(&mut self, room: EngineRoom, ranks: &[u32], families: impl Iterator<Item = u32>, now: Ticks) {
+        let UnitEngines { families: all, engines, pending, loaded } = self;
+        let lines = match room {
+            EngineRoom::Sram => pending,
+            EngineRoom::Machines => loaded,
+        };
+        let moved = families.flat_map(|family| all[family as usize].ranks());
+        for rank in ranks.iter().copied().chain(moved) {
+            engines[rank as usize].set_waits(room, !lines.0[rank as usize].is_empty(), now);
+        }
+    }
+}
+
 /// The place of a unit of a flight with a rank.
 fn turn(units: &Units, family: u32, chunk: u64, rank: u64) -> UnitTurn {
     let of = &units.families[family as usize];
@@ -128,7 +148,8 @@ impl Endpoints<'_> {
     /// Reads units as long as there is room for them: something has changed at some ranks.
     fn admit(&mut self, mut ranks: Vec<u32>, now: Ticks) {
         let (plan, Some(all), Some(units)) = (self.plan, &mut self.engines, &self.plan.units) else { return };
-        let UnitEngines { families, engines, pending, .. } = all;
+        let changed = ranks.clone();
+        let UnitEngines { families, engines, pending, .. } = &mut *all;
         let mut loads = vec![];
         while let Some((rank, .., family, chunk)) =
             pending.next(&mut ranks, families, |part| engines[part.rank as usize].has_room(part))
@@ -141,6 +162,7 @@ impl Endpoints<'_> {
             }
             loads.push((ready, family, chunk));
         }
+        all.note_waits(EngineRoom::Sram, &changed, loads.iter().map(|(_, family, _)| *family), now);
         for (at, family, chunk) in loads {
             self.push(at, RankEvent::Loaded { family, chunk });
         }
@@ -157,18 +179,21 @@ impl Endpoints<'_> {
     /// Gives state machines to units that have been read, and lets their messages go: something has changed at the ranks of
     /// a family.
     fn activate(&mut self, family: u32, now: Ticks, carrier: &mut impl Carrier) {
-        let Some(UnitEngines { families, engines, loaded, .. }) = &mut self.engines else { return };
+        let Some(all) = &mut self.engines else { return };
+        let UnitEngines { families, engines, loaded, .. } = &mut *all;
         let mut going = vec![];
         let mut ranks: Vec<u32> = families[family as usize].ranks().collect();
+        let changed = ranks.clone();
         while let Some((.., family, chunk)) =
             loaded.next(&mut ranks, families, |part| engines[part.rank as usize].has_machine())
         {
             let of = &mut families[family as usize];
-            of.parts.iter().for_each(|part| engines[part.rank as usize].drive());
+            of.parts.iter().for_each(|part| engines[part.rank as usize].drive(now));
             of.under_way.insert(chunk, of.messages);
             of.active = of.active.max(chunk + 1);
             going.push((family, chunk));
         }
+        all.note_waits(EngineRoom::Machines, &changed, going.iter().map(|(family, _)| *family), now);
         let back = |(family, chunk)| self.come_back(AsideFor::Machine, family, chunk);
         let mut queues: Vec<u32> = going.into_iter().flat_map(back).collect();
         queues.sort_unstable();
@@ -210,7 +235,7 @@ impl Endpoints<'_> {
     pub fn written(&mut self, family: u32, now: Ticks) {
         let (Some(all), Some(units)) = (&mut self.engines, &self.plan.units) else { return };
         let of = &all.families[family as usize];
-        of.parts.iter().for_each(|part| all.engines[part.rank as usize].leave(part));
+        of.parts.iter().for_each(|part| all.engines[part.rank as usize].leave(part, now));
         let ranks = of.ranks().collect();
         let flight = units.families[family as usize].flight;
         let left = &mut self.flights[flight as usize].left;

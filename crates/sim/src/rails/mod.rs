@@ -18,6 +18,7 @@ pub mod stage_endpoint;
 mod stage_energy;
 pub mod stage_loop;
 mod stage_phases;
+mod stage_use;
 mod steps;
 pub mod symmetry;
 pub mod task;
@@ -29,6 +30,7 @@ pub use request::RailsRequest;
 pub use scheduler::Scheduler;
 pub use stage_energy::{dynamic_energy, energy, least_energy, static_power_nw};
 pub use stage_loop::{QueuePolicy, RailsTimes, run};
+pub use stage_use::{EndpointUse, PartUse, add_span};
 pub use symmetry::{SymmetryProof, prove_by_symmetry};
 pub use task::{Chunks, Policy, RailsTask, check_steps, chunks_of};
 

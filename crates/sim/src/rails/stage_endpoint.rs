@@ -9,6 +9,7 @@
 use super::orders::{Basic, ChunkOrder, RailsPlan, Stage};
 use super::stage_loop::{QueuePolicy, RailsTimes, StageLoop, StageService, StageSpan, Step};
 use super::stage_phases::{PARTS, phases};
+use super::stage_use::{EndpointUse, PartUse, RoomUse, add_span, joined, total};
 use crate::ace::partition::{ChunkPhases, EngineNeeds, Partition, PhaseNeed};
 use crate::ace::work::{EndpointPart, PartWork, after_link, before_link, forwarded_by, loading, reads, storing};
 use antiphon_base::error::{Code, Error, Result};
@@ -80,6 +81,61 @@ impl RailsEndpoint {
     /// The dimension of a server, if it is a link.
     pub fn dimension_of(&self, server: usize) -> Option<usize> {
         (server < 2 * self.dimensions).then_some(server / 2)
+    }
+
+    /// What the parts of the endpoint and the links did in a loop, whose servers were `busy` at these times, while something
+    /// was `under_way`.
+    pub fn uses(
+        &self,
+        stages: &StageLoop,
+        busy: &[Vec<(Picos, Picos)>],
+        under_way: Vec<(Picos, Picos)>,
+    ) -> EndpointUse {
+        let time = total(&under_way).max(1) as f64;
+        let share = |spans: &[(Picos, Picos)]| total(spans) as f64 / time;
+        let serves = |part: EndpointPart, name, option| {
+            let server = usize::from(self.server(part));
+            let (spans, waiting) = (busy[server].clone(), stages.waited_ps(server) as f64 / time);
+            PartUse { name, option, busy: share(&spans), waiting: Some(waiting), limits: share(&spans), spans }
+        };
+        let rooms = |rooms: Range<usize>, sizes: &[u64], name| {
+            let of = &stages.room_uses()[rooms];
+            let sum = |what: fn(&RoomUse) -> u128| of.iter().map(what).sum::<u128>() as f64 / time;
+            let limits = of.iter().map(|room| room.limits_ps).fold(0.0, f64::max) / time;
+            PartUse {
+                name,
+                option: name,
+                busy: sum(|room| room.held_over_time) / sizes.iter().sum::<u64>().max(1) as f64,
+                waiting: Some(sum(|room| room.waited_ps)),
+                limits,
+                spans: joined(of.iter().flat_map(|room| room.stalls.iter().copied()).collect()),
+            }
+        };
+        let parts = match self.endpoint {
+            Endpoint::System | Endpoint::Ideal(_) => vec![],
+            Endpoint::Npu(npu) => {
+                vec![
+                    serves(EndpointPart::Read, "read", npu.read_option()),
+                    serves(EndpointPart::Bus, "bus", "bus_gb_per_s"),
+                ]
+            }
+            Endpoint::Ace(_) => {
+                let (fsms, all) = (self.partition.fsms.len(), stages.room_uses().len());
+                vec![
+                    serves(EndpointPart::Read, "read", "memory_gb_per_s"),
+                    serves(EndpointPart::Bus, "bus", "bus_gb_per_s"),
+                    serves(EndpointPart::Add, "add", "alus"),
+                    serves(EndpointPart::Write, "write", "memory_gb_per_s"),
+                    rooms(0..fsms, &self.partition.fsms, "fsms"),
+                    rooms(fsms..all, &self.partition.sram, "sram"),
+                ]
+            }
+        };
+        let link = |dimension: usize| {
+            let busy = share(&busy[2 * dimension]).max(share(&busy[2 * dimension + 1]));
+            (format!("dim{}", dimension + 1), busy)
+        };
+        EndpointUse { parts, links: (0..self.dimensions).map(link).collect(), under_way }
     }
 
     fn server(&self, part: EndpointPart) -> u8 {
@@ -277,9 +333,11 @@ pub fn run(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, endpoint: 
     let dimensions = topology.dimensions.len();
     let mut spans: Vec<HashMap<(u32, u32), StageSpan>> = vec![HashMap::new(); dimensions];
     let (mut busy_ps, mut time_ps, mut complete) = (vec![0; dimensions], 0, 0);
+    let mut busy = vec![vec![]; at.servers()];
     while let Some(now) = stages.next() {
         stages.step(
             |server, span| {
+                add_span(&mut busy[server], (span.start_ps, span.finish_ps));
                 let Some(dimension) = at.dimension_of(server) else { return };
                 let ways = if topology.dimensions[dimension].shape == DimensionShape::Ring { 2 } else { 1 };
                 busy_ps[dimension] += (span.finish_ps - span.start_ps) / ways;
@@ -301,7 +359,8 @@ pub fn run(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, endpoint: 
         spans.sort_by_key(|span| (span.start_ps, span.chunk));
         spans
     };
-    Ok(RailsTimes { time_ps, spans: spans.into_iter().map(sorted).collect(), busy_ps })
+    let endpoint = Some(at.uses(&stages, &busy, vec![(0, time_ps)]));
+    Ok(RailsTimes { time_ps, spans: spans.into_iter().map(sorted).collect(), busy_ps, endpoint })
 }
 
 #[cfg(test)]

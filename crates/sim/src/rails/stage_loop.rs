@@ -2,6 +2,7 @@
 //! modelled (`stage_endpoint.rs`).
 
 use super::orders::{ChunkOrder, RailsPlan, Stage, StageTable};
+use super::stage_use::{ChunkPlace, EndpointUse, RoomUse, RoomUses};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_base::watch::checkpoint;
@@ -52,7 +53,7 @@ pub struct StageSpan {
 }
 
 /// A timed plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RailsTimes {
     /// When the last chunk was complete.
     pub time_ps: Picos,
@@ -60,6 +61,8 @@ pub struct RailsTimes {
     pub spans: Vec<Vec<StageSpan>>,
     /// For each dimension, the time it was sending.
     pub busy_ps: Vec<Picos>,
+    /// At an endpoint, what its parts did.
+    pub endpoint: Option<EndpointUse>,
 }
 
 impl RailsTimes {
@@ -185,6 +188,8 @@ struct Server {
     /// Time it needs for all chunks that were submitted, and time it has had nothing to serve: it is not done before
     /// their sum.
     needs: Picos,
+    /// Time that chunks waited for it, together.
+    waited_ps: u128,
 }
 
 impl Server {
@@ -237,6 +242,7 @@ struct Chunk {
     rank: u64,
     /// Since when it waits.
     ready_ps: Picos,
+    place: ChunkPlace,
 }
 
 /// An event loop: dimensions that serve chunks, one at a time or up to `sharing` in equal shares. A
@@ -249,6 +255,8 @@ pub struct StageLoop {
     chunks: Vec<Chunk>,
     servers: Vec<Server>,
     rooms: Vec<Room>,
+    /// What they did.
+    uses: RoomUses,
     events: BinaryHeap<StageEvent>,
     /// Stages that were served since the loop was made.
     pub served: u64,
@@ -262,12 +270,13 @@ impl StageLoop {
         servers.resize_with(count, Server::default);
         let (steps, chunks, rooms, events) = (Vec::new(), Vec::new(), Vec::new(), BinaryHeap::new());
         let sharing = sharing.clamp(1, MAX_SHARING) as usize;
-        StageLoop { queue, sharing, steps, chunks, servers, rooms, events, served: 0 }
+        StageLoop { queue, sharing, steps, chunks, servers, rooms, uses: RoomUses::default(), events, served: 0 }
     }
 
     /// The same with rooms of these sizes.
     pub fn with_rooms(mut self, sizes: &[u64]) -> StageLoop {
         self.rooms = sizes.iter().map(|&free| Room { free, waiting: BinaryHeap::new() }).collect();
+        self.uses.0 = vec![RoomUse::default(); sizes.len()];
         self
     }
 
@@ -275,6 +284,16 @@ impl StageLoop {
     pub fn with_interrupts(mut self, server: u8) -> StageLoop {
         self.servers[usize::from(server)].interrupts = self.queue == QueuePolicy::Oldest && self.sharing == 1;
         self
+    }
+
+    /// Time that chunks waited for a server, together.
+    pub(super) fn waited_ps(&self, server: usize) -> u128 {
+        self.servers[server].waited_ps
+    }
+
+    /// What the rooms did.
+    pub(super) fn room_uses(&self) -> &[RoomUse] {
+        &self.uses.0
     }
 
     /// Forgets all chunks; keeps the memory.
@@ -286,7 +305,7 @@ impl StageLoop {
             server.waiting.clear();
             server.serving.clear();
             server.interrupted.clear();
-            (server.served, server.at, server.due, server.needs) = (0, 0, 0, 0);
+            (server.served, server.at, server.due, server.needs, server.waited_ps) = (0, 0, 0, 0, 0);
         }
     }
 
@@ -307,7 +326,8 @@ impl StageLoop {
             self.steps.push(step);
         }
         let chunk = self.chunks.len() as u32;
-        self.chunks.push(Chunk { next, end: self.steps.len() as u32, rank, ready_ps: now });
+        let end = self.steps.len() as u32;
+        self.chunks.push(Chunk { next, end, rank, ready_ps: now, place: ChunkPlace::default() });
         self.events.push(Reverse((now, false, chunk)));
         chunk
     }
@@ -363,13 +383,18 @@ impl StageLoop {
                     };
                     chunk.ready_ps = now;
                     self.servers[usize::from(service.server)].waiting.push(Reverse(waiting));
+                    self.uses.queue(&mut chunk.place, now);
                     return false;
                 }
                 Step::Take(room, _) => {
                     self.rooms[usize::from(room)].waiting.push(Reverse((chunk.rank, 0, number)));
+                    self.uses.ask(&mut chunk.place, room, now);
                     return false;
                 }
-                Step::Give(room, amount) => self.rooms[usize::from(room)].free += amount,
+                Step::Give(room, amount) => {
+                    self.rooms[usize::from(room)].free += amount;
+                    self.uses.give(&mut chunk.place, room, amount, now);
+                }
             }
             chunk.next += 1;
         }
@@ -379,13 +404,14 @@ impl StageLoop {
     /// Chunks take what they wait for, in order; whether any did.
     fn admit(&mut self, now: Picos) -> bool {
         let before = self.events.len();
-        for room in &mut self.rooms {
+        for (place, room) in (0..).zip(&mut self.rooms) {
             while let Some(&Reverse((.., number))) = room.waiting.peek() {
                 let chunk = &mut self.chunks[number as usize];
                 let Step::Take(_, amount) = self.steps[chunk.next as usize] else { unreachable!("it waits to take") };
                 let Some(left) = room.free.checked_sub(amount) else { break };
                 room.free = left;
                 room.waiting.pop();
+                self.uses.take(&mut chunk.place, place, amount, now);
                 chunk.next += 1;
                 self.events.push(Reverse((now, false, number)));
             }
@@ -418,6 +444,7 @@ impl StageLoop {
                 }
             }
             let Serving { span, .. } = server.serving.swap_remove(place);
+            self.uses.end(&mut self.chunks[span.chunk as usize].place, now);
             self.served += 1;
             served(number, StageSpan { finish_ps: now, ..span });
         }
@@ -439,7 +466,9 @@ impl StageLoop {
             && let Some(Reverse((_, ready, place))) = server.waiting.pop()
         {
             let (_, number) = turned(self.queue, ready, place);
-            let chunk = &self.chunks[number as usize];
+            let chunk = &mut self.chunks[number as usize];
+            self.uses.serve(&mut chunk.place, now);
+            server.waited_ps += u128::from(now - chunk.ready_ps);
             let Step::Serve(service) = self.steps[chunk.next as usize] else { unreachable!("it waits to be served") };
             let StageService { stage, busy_ps, early_ps, .. } = service;
             let span = StageSpan {
@@ -518,5 +547,5 @@ pub fn run(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, sharing: u
         }
     }
     spans.iter_mut().for_each(|spans| spans.sort_by_key(|span| span.start_ps));
-    RailsTimes { time_ps, spans, busy_ps }
+    RailsTimes { time_ps, spans, busy_ps, endpoint: None }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,8 @@ DATA = Data("ace")
 MIB = 1 << 20
 SHAPES = {16: "4x2x2", 32: "4x4x2", 64: "4x4x4", 128: "4x8x4"}
 """NPUs, and L x V x H. The paper states those of 64 and 128."""
+ACE_GB = 128
+"""Memory bandwidth of ACE, each way (Table VI)."""
 NO_OVERLAP, COMM_OPT, COMP_OPT, ACE, IDEAL = SYSTEMS = DATA.named(
     "BaselineNoOverlap", "BaselineCommOpt", "BaselineCompOpt", "ACE", "Ideal"
 )
@@ -37,15 +40,42 @@ class AllReduce(Job):
     bytes: int = 64 * MIB
 
     def measure(self, progress: Heartbeat | None = None) -> Record:
-        """Its time, bytes an NPU sends for each of the buffer, and the rate at which it sends them."""
+        """Its time, bytes an NPU sends for each of the buffer, the rate at which it sends them, and what limits it."""
         done = antiphon.rails(self.topology, self.bytes, scheduler="phased", endpoint=self.endpoint)
         sent = float(sum(done.dimensions["bytes"]))
-        return {"time_ns": done.time_ns, "sent": sent / self.bytes, "gb_per_s": sent / done.time_ns}
+        limit = done.endpoint_use.limit if done.endpoint_use else ""
+        return {"time_ns": done.time_ns, "sent": sent / self.bytes, "gb_per_s": sent / done.time_ns, "limit": limit}
 
 
 def all_reduce(npus: int, endpoint: str) -> AllReduce:
     """On the torus of so many NPUs."""
     return AllReduce(f"ace:{SHAPES[npus]}", endpoint)
+
+
+@dataclass(frozen=True)
+class Walk(Job):
+    """One chunk around a ring of three nodes, a link of 25 GB/s each way (Fig. 8)."""
+
+    endpoint: str
+    bytes: int
+
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """What a node sends, reads and writes, and when its parts are busy."""
+        done = antiphon.rails("ring3@400/401.606ns", self.bytes, scheduler="phased", endpoint=self.endpoint)
+        rates = {key: float(value) for key, value in re.findall(r"(\w+)=([\d.]+)", self.endpoint) if "gb" in key}
+        use, rate = done.endpoint_use, rates.get("memory_gb_per_s", ACE_GB)
+        assert use is not None
+        busy = {row["part"]: row["busy"] * done.time_ns * rate for row in use.parts.rows()}
+        activity = {name: column.tolist() for name, column in use.timeline.items()} | {"links": done.timeline["dim1"]}
+        window = done.time_ns / len(activity["start_ns"])
+        spans = {
+            part: [(start, window) for start, share in zip(activity["start_ns"], shares, strict=True) if share > 0.5]
+            for part, shares in activity.items()
+            if part not in ("start_ns", "under_way", "fsms", "sram")
+        }
+        sent = float(sum(done.dimensions["bytes"]))
+        found = {"sent": sent, "read": busy["read"], "written": busy.get("write", 0.0)}
+        return {"time_ns": done.time_ns, "spans": spans} | found
 
 
 @cache
@@ -106,7 +136,8 @@ class Iteration(Job):
             "starts_ns": list(map(float, starts[:-1])),
             "compute": [100 * float(share) for share in np.diff(busy) / np.diff(starts)],
             "links": [100 * float(np.mean(shares)) for shares in links],
-            "backward": _backward(done.iteration) if overlap else 0.0,
+            "limit": done.iteration.endpoint_use.limit if done.iteration.endpoint_use else "",
+            "passes": _passes(done.iteration) if overlap else [0.0, 0.0],
         }
 
 
@@ -136,22 +167,29 @@ def covered(spans: Sequence[tuple[float, float]], times: Any) -> Any:
     return np.interp(times, ends, lasted[1:])
 
 
-def _backward(done: Any) -> float:
-    """Percent of the backward passes in which something is exchanged. A pass ends with its last gradient, computed and
-    exchanged."""
+def _passes(done: Any) -> list[float]:
+    """Percent of the forward passes, and of the backward passes, in which something is exchanged.
+
+    A backward pass begins with its first gradient and ends with its last, computed and exchanged; the rest of the time
+    is of forward passes.
+    """
     exchanged, computed = (
         list(zip(table["start_ns"], table["finish_ns"], table["pass"], strict=True))
         for table in (done.exchanges, done.computations)
     )
-    passes: list[list[float]] = []
+    backward: list[list[float]] = []
     forward = True
     for start, finish, number in sorted(computed):
         if number and forward:
-            passes.append([start, finish])
+            backward.append([start, finish])
         elif number:
-            passes[-1][1] = max(finish, passes[-1][1])
+            backward[-1][1] = max(finish, backward[-1][1])
         forward = not number
-    for one in passes:
+    for one in backward:
         one[1] = max([finish for start, finish, _ in exchanged if one[0] <= start <= one[1]] + [one[1]])
-    found = np.diff(covered([(start, finish) for start, finish, _ in exchanged], np.array(passes)))
-    return 100 * float(np.sum(found) / np.sum(np.diff(passes)))
+    ends = np.array(backward)
+    under_way = [(start, finish) for start, finish, _ in exchanged]
+    busy, lasts = float(np.sum(np.diff(covered(under_way, ends)))), float(np.sum(np.diff(ends)))
+    end = done.count * done.time_ns
+    others = float(covered(under_way, [end])[0]) - busy
+    return [100 * others / (end - lasts), 100 * busy / lasts]

@@ -16,6 +16,7 @@ from antiphon.results import Bound, Replanned, rows_of
 from antiphon.view.document import Document, Note, Table, Verbatim, dim, document, facts, left_out, table_of
 from antiphon.view.documents.energy import energy_facts, share_of_least, unknown
 from antiphon.view.documents.fabric import fabric_map
+from antiphon.view.documents.network import endpoint_use
 from antiphon.view.text import (
     NO_STEPS,
     bound_names,
@@ -115,7 +116,12 @@ def run_document(run: antiphon.Run, fabric: antiphon.Fabric | None = None) -> Do
         buffers=lambda _: antiphon.format_bytes(held or 0),
     )
     table = facts(figures, f"{run.algorithm} on {run.fabric}", energy_facts(result.energy))
-    return document(table, fabric is not None and _busiest(links, fabric.nodes["name"]), _platform(run))
+    return document(
+        table,
+        fabric is not None and _busiest(links, fabric.nodes["name"]),
+        endpoint_use(result.endpoint_use, "Endpoint"),
+        _platform(run),
+    )
 
 
 def _busiest(links: Mapping[str, Any], names: Any) -> Table:

@@ -10,6 +10,7 @@ from antiphon.results import rows_of
 from antiphon.training.train import CHAINED
 from antiphon.view.document import Document, Loose, Part, document, facts, left_out, more, table_of
 from antiphon.view.documents.energy import energies, energy_facts, unknown
+from antiphon.view.documents.network import endpoint_use
 from antiphon.view.text import digits, filled, format_time, platform, without_ranks
 
 MOST_EXCHANGES = 40
@@ -106,6 +107,8 @@ def _one_training(training: antiphon.Training) -> list[Part]:
     )
     title = f"{training.model} on {training.fabric} with {training.algorithm}"
     told: list[Part] = [facts(table, title, energy_facts(training.energy)), *unknown(training.energy)]
+    if used := endpoint_use(iteration.endpoint_use, "Endpoint"):
+        told.append(used)
     if training.slower:
         words = (
             "Slower rank: {rank} | Streams passed on: {streams} | Computes beside an exchange: {slowdown:.3f}x as long"

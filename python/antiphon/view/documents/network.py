@@ -70,8 +70,20 @@ def rails_document(runs: Sequence[antiphon.RailsRun]) -> Document:
     )
     return document(
         table,
+        [part for run in runs if (part := endpoint_use(run.endpoint_use, run.scheduler))],
         energies([(run.scheduler, run.energy) for run in runs], "Energy"),
         most is not None and f"No scheduler uses more than {most:.1%} of the rates together.",
+    )
+
+
+def endpoint_use(use: antiphon.EndpointUse | None, of: str) -> Table | None:
+    """What the parts of an endpoint did, and what limits; nothing where there are none."""
+    if use is None:
+        return None
+    return table_of(
+        rows_of(use.parts),
+        "Part {part} | Option {option} | Busy: {busy:.1%} | Waiting: {waiting:,.1f} | Limits: {limits:.1%}",
+        f"{of}: the limit is {use.limit}",
     )
 
 
