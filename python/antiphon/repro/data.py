@@ -6,11 +6,21 @@ import csv
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Literal, cast
 
 Kind = Literal["result", "input", "fitted"]
+
+
+def rounding(printed: str) -> float:
+    """By how much a printed number may differ from what it was rounded from: half a unit of its last digit.
+
+    >>> rounding("2"), rounding("2.70"), rounding("1,271"), rounding("1e-3")
+    (0.5, 0.005, 0.5, 0.0005)
+    """
+    return 0.5 * 10.0 ** int(Decimal(printed.replace(",", "")).as_tuple().exponent)
 
 
 @dataclass(frozen=True)
@@ -129,7 +139,9 @@ class Data:
         for row in self.table("stated"):
             value, source = float(row["value"]), row.get("same_as") or f"{row['figure']}: {row['what']}"
             note = self.texts[row["note"]] if row.get("note") else ""
-            found.setdefault(row["figure"], {})[row["what"]] = Stated(value, source, note, rounding(row["value"]), cast("Kind", row.get("kind") or "result"))
+            found.setdefault(row["figure"], {})[row["what"]] = Stated(
+                value, source, note, rounding(row["value"]), cast("Kind", row.get("kind") or "result")
+            )
         return found
 
     @cached_property

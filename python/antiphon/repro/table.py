@@ -5,28 +5,18 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
 from itertools import pairwise, product
 from statistics import fmean, geometric_mean
 from typing import Any
 
 from antiphon.errors import AntiphonError
-from antiphon.repro.data import Series
+from antiphon.repro.data import Series, rounding
 
 Entry = dict[str, Any]
 """A case, such as ``{"series": ..., "side": 8}``, with the numbers found for it."""
 
 CLOSE = 0.05
 """A number, or each end of a range, holds within this share of what is published, or within ``rounding``."""
-
-
-def rounding(printed: str) -> float:
-    """By how much a printed number may differ from what it was rounded from: half a unit of its last digit.
-
-    >>> rounding("2"), rounding("2.70"), rounding("1,271"), rounding("1e-3")
-    (0.5, 0.005, 0.5, 0.0005)
-    """
-    return 0.5 * 10.0 ** int(Decimal(printed.replace(",", "")).as_tuple().exponent)
 
 
 def allowance(printed: str) -> float:
