@@ -261,8 +261,8 @@ fn ranks_add_one_message_at_a_time() {
 fn receive_buffers_hold_what_is_not_added() {
     let fabric = Fabric::parse("fc:8").unwrap();
     let system = System { reduce_rate: Some(Rate::gb_per_s(10)), ..System::preset("generic").unwrap() };
-    let most = |spec: &str, skip_periods| {
-        let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap();
+    let most = |spec: &str, bytes, skip_periods| {
+        let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, spec).unwrap();
         let flights = [Flight::unproven(&schedule)];
         let plan = RunPlan::new(&fabric, &flights, &system).unwrap();
         [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit].map(|fidelity| {
@@ -271,9 +271,11 @@ fn receive_buffers_hold_what_is_not_added() {
             result.ranks.iter().map(|row| row.buffer_bytes.unwrap()).max().unwrap()
         })
     };
-    assert_eq!(most("direct", true), [7 << 17; 3]);
-    assert_eq!(most("ring", true), [1 << 17; 3]);
-    assert_eq!(most("overlapped-tree:chunks=512", true), most("overlapped-tree:chunks=512", false));
+    // A message of 8 KiB from each.
+    assert_eq!(most("direct", 1 << 16, true), [7 << 13; 3]);
+    assert_eq!(most("ring", 1 << 16, true), [1 << 13; 3]);
+    let streaming = "overlapped-tree:chunks=512";
+    assert_eq!(most(streaming, 1 << 22, true), most(streaming, 1 << 22, false));
 }
 
 #[test]

@@ -1,17 +1,30 @@
 //! What waits in ranks' memory beside their data: messages that are added, from when they are sent until they are added.
 //! A message that is stored is written to its place as it comes.
 
+use crate::clock::Ticks;
 use crate::plan::{Job, RunPlan};
 use antiphon_base::units::Bytes;
 
 /// See the module. Unknown where ranks are in parts that run apart, since what one sends is added in another.
 pub struct Buffers(Option<Vec<Buffered>>);
 
-/// That of one rank.
+/// That of one rank. What comes as something else is added takes its place.
 #[derive(Clone, Copy, Default)]
 struct Buffered {
     now: Bytes,
+    /// When it changed last, and the most before.
+    at: Ticks,
     most: Bytes,
+}
+
+impl Buffered {
+    /// Something changes at a time.
+    fn at(&mut self, now: Ticks) -> &mut Bytes {
+        if now > self.at {
+            (self.at, self.most) = (now, self.most.max(self.now));
+        }
+        &mut self.now
+    }
 }
 
 impl Buffers {
@@ -27,21 +40,19 @@ impl Buffers {
 
     /// A message of a job is sent.
     #[inline]
-    pub fn sent(&mut self, plan: &RunPlan, job: &Job) {
+    pub fn sent(&mut self, plan: &RunPlan, job: &Job, now: Ticks) {
         let kind = plan.kind(job);
         if let (true, Some(ranks)) = (kind.adds, &mut self.0) {
-            let rank = &mut ranks[job.to as usize];
-            rank.now += kind.bytes;
-            rank.most = rank.most.max(rank.now);
+            *ranks[job.to as usize].at(now) += kind.bytes;
         }
     }
 
     /// A message of a job was added or stored.
     #[inline]
-    pub fn applied(&mut self, plan: &RunPlan, job: &Job) {
+    pub fn applied(&mut self, plan: &RunPlan, job: &Job, now: Ticks) {
         let kind = plan.kind(job);
         if let (true, Some(ranks)) = (kind.adds, &mut self.0) {
-            ranks[job.to as usize].now -= kind.bytes;
+            *ranks[job.to as usize].at(now) -= kind.bytes;
         }
     }
 

@@ -47,7 +47,7 @@ impl Endpoints<'_> {
         let job = &self.plan.jobs[transfer as usize];
         self.early.come(transfer, chunk, &mut self.transfers[transfer as usize].applied);
         self.done += 1;
-        self.buffers.applied(self.plan, job);
+        self.buffers.applied(self.plan, job, now);
         self.deliveries.applied(self.plan, transfer, chunk, now);
         // Before a gate opens: what waits for this is not waiting any more.
         let waiting = self.waits.take(transfer);

@@ -271,7 +271,7 @@ impl Endpoints<'_> {
         carrier: &mut impl Carrier,
     ) -> Ticks {
         let job = &self.plan.jobs[id as usize];
-        self.buffers.sent(self.plan, job);
+        self.buffers.sent(self.plan, job, now);
         if job.hops.is_empty() {
             self.sent(id, chunk, now);
         }
