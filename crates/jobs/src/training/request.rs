@@ -60,7 +60,7 @@ request! {
 }
 
 /// Times of the passes over every layer, alone and beside an exchange.
-type LayerTimes = (Vec<Passes<Picos>>, Vec<Passes<Picos>>);
+type PaceTimes = (Vec<Passes<Picos>>, Vec<Passes<Picos>>);
 
 /// How slowly a rank computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub struct PlannedIteration {
     /// The same ranks.
     paces: Vec<Pace>,
     /// By what a rank relays, times of one that is not slow; and that of its aggregation.
-    times: BTreeMap<u64, LayerTimes>,
+    times: BTreeMap<u64, PaceTimes>,
     aggregation: Picos,
 }
 
@@ -142,7 +142,7 @@ impl IterationRequest {
         let ranks = u64::from(self.model_parallel);
         let workload = if ranks > 1 { workload.divided(ranks)? } else { workload.clone() };
         let alone = compute::layer_times(&workload, processor, batch)?;
-        let times_of = |relayed: u64| -> Result<LayerTimes> {
+        let times_of = |relayed: u64| -> Result<PaceTimes> {
             let by: &dyn Display = if relayed > 0 {
                 &"what a rank passes on (relay_processors)"
             } else {
@@ -175,7 +175,7 @@ impl IterationRequest {
         if slowest.is_empty() {
             slowest.insert(0, ONE);
         }
-        let of_all = |part: fn(&LayerTimes) -> &Vec<Passes<Picos>>| -> Result<Vec<Passes<Picos>>> {
+        let of_all = |part: fn(&PaceTimes) -> &Vec<Passes<Picos>>| -> Result<Vec<Passes<Picos>>> {
             let mut most = vec![Passes::default(); workload.layers.len()];
             for (relayed, &factor) in &slowest {
                 for (most, passes) in most.iter_mut().zip(part(&times[relayed])) {
