@@ -175,6 +175,8 @@ impl IterationRequest {
         if slowest.is_empty() {
             slowest.insert(0, ONE);
         }
+        let aggregation = compute::aggregation(workload.params(), processor);
+        let longest = longer(aggregation, slowest.values().copied().max().unwrap_or(ONE));
         let of_all = |part: fn(&PaceTimes) -> &Vec<Passes<Picos>>| -> Result<Vec<Passes<Picos>>> {
             let mut most = vec![Passes::default(); workload.layers.len()];
             for (relayed, &factor) in &slowest {
@@ -184,7 +186,7 @@ impl IterationRequest {
                     }
                 }
             }
-            let is_short = total(&most) <= u128::from(compute::MAX_TIME);
+            let is_short = total(&most) + u128::from(longest) <= u128::from(compute::MAX_TIME);
             if is_short { Ok(most) } else { Err(compute::too_long(&workload)) }
         };
         let (most, beside) = (of_all(|times| &times.0)?, of_all(|times| &times.1)?);
@@ -197,8 +199,6 @@ impl IterationRequest {
             divided_batch: if ranks > 1 { batch } else { 0 },
         };
         let costs = Cost::of(&workload, &most, &beside, sizes)?;
-        let aggregation = compute::aggregation(workload.params(), processor);
-        let longest = longer(aggregation, slowest.into_values().max().unwrap_or(ONE));
         let IterationRequest { overlap, bucket, recompute, blocking, .. } = *self;
         let policy = IterationPolicy { overlap, bucket, recompute, blocking };
         let graph = IterationGraph::new(&costs, policy, longest, self.unroll)
@@ -277,6 +277,11 @@ mod tests {
         for (rank, (time_ps, beside_ps)) in times.into_iter().enumerate() {
             assert_eq!(first(rank), OperationKind::Compute { time_ps, beside_ps, resource: Resource::Stream(0) });
         }
+        let large = Workload::from_csv("x.csv", &table.replace("500000", "1125899906842624")).unwrap();
+        let request =
+            IterationRequest { slow: Some(SlowRanks::parse("0:1000").unwrap()), ..IterationRequest::default() };
+        let too_long = request.plan(&large, &processor, 1, &Endpoint::System, &[0]).err().unwrap();
+        assert_eq!(too_long.code, Code::TooLarge);
         assert!(slow("2:1.5", behind, &[0, 0]).err().unwrap().message.contains("rank 2 does not exist"));
         // Nothing is computed beside what is exchanged.
         let apart = plan(Overlap::None, dynamic, &[25_000]).unwrap();
