@@ -99,11 +99,12 @@ def test_steps(tables: dict[str, Table]) -> None:
 
 
 def test_blocks_of_a_timing_diagram_do_not_overlap(outcomes: dict[str, Outcome]) -> None:
-    for figure in ("fig5", "fig7", "fig8", "fig16"):
+    for figure in ("fig2", "fig5", "fig6", "fig7", "fig8", "fig16"):
         for chart in outcomes[figure].charts:
             for track in chart.tracks.values():
                 blocks = sorted(track, key=lambda block: block.start)
                 assert blocks
+                assert blocks[0].start >= 0
                 for one, other in pairwise(blocks):
                     assert one.start + one.length <= other.start + 1e-3
 
@@ -169,6 +170,9 @@ def test_what_communication_runs_behind(tables: dict[str, Table]) -> None:
     """Four AllReduces of four chunks take 9 steps each, 12 behind computation. One of sixteen takes 21, of which
     the forward pass waits for the first four chunks, and by two steps for every four more."""
     assert tables["fig2"].column("exposed") == [21, 4 * 9 - 12, 9 + 3 * (4 - 2)]
+    first = [[each.text for each in e["blocks"] if each.track == "computation"] for e in tables["fig2"]]
+    ahead, back = [f"F{layer}" for layer in (1, 2, 3, 4)], [f"B{layer}" for layer in (4, 4, 3, 3, 2, 2, 1, 1)]
+    assert first == [ahead + back, ahead + back, back + ahead]
     assert tables["fig2"].column("iteration") == [24 + exposed for exposed in (21, 24, 15)]
 
 

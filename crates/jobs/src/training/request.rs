@@ -60,7 +60,7 @@ request! {
 }
 
 /// Times of the passes over every layer, alone and beside an exchange.
-type LayerTimes = (Vec<Passes<Picos>>, Vec<Passes<Picos>>);
+type PaceTimes = (Vec<Passes<Picos>>, Vec<Passes<Picos>>);
 
 /// How slowly a rank computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub struct PlannedIteration {
     /// The same ranks.
     paces: Vec<Pace>,
     /// By what a rank relays, times of one that is not slow; and that of its aggregation.
-    times: BTreeMap<u64, LayerTimes>,
+    times: BTreeMap<u64, PaceTimes>,
     aggregation: Picos,
 }
 
@@ -142,7 +142,7 @@ impl IterationRequest {
         let ranks = u64::from(self.model_parallel);
         let workload = if ranks > 1 { workload.divided(ranks)? } else { workload.clone() };
         let alone = compute::layer_times(&workload, processor, batch)?;
-        let times_of = |relayed: u64| -> Result<LayerTimes> {
+        let times_of = |relayed: u64| -> Result<PaceTimes> {
             let by: &dyn Display = if relayed > 0 {
                 &"what a rank passes on (relay_processors)"
             } else {
@@ -175,7 +175,9 @@ impl IterationRequest {
         if slowest.is_empty() {
             slowest.insert(0, ONE);
         }
-        let of_all = |part: fn(&LayerTimes) -> &Vec<Passes<Picos>>| -> Result<Vec<Passes<Picos>>> {
+        let aggregation = compute::aggregation(workload.params(), processor);
+        let longest = longer(aggregation, slowest.values().copied().max().unwrap_or(ONE));
+        let of_all = |part: fn(&PaceTimes) -> &Vec<Passes<Picos>>| -> Result<Vec<Passes<Picos>>> {
             let mut most = vec![Passes::default(); workload.layers.len()];
             for (relayed, &factor) in &slowest {
                 for (most, passes) in most.iter_mut().zip(part(&times[relayed])) {
@@ -184,7 +186,7 @@ impl IterationRequest {
                     }
                 }
             }
-            let is_short = total(&most) <= u128::from(compute::MAX_TIME);
+            let is_short = total(&most) + u128::from(longest) <= u128::from(compute::MAX_TIME);
             if is_short { Ok(most) } else { Err(compute::too_long(&workload)) }
         };
         let (most, beside) = (of_all(|times| &times.0)?, of_all(|times| &times.1)?);
@@ -197,8 +199,6 @@ impl IterationRequest {
             divided_batch: if ranks > 1 { batch } else { 0 },
         };
         let costs = Cost::of(&workload, &most, &beside, sizes)?;
-        let aggregation = compute::aggregation(workload.params(), processor);
-        let longest = longer(aggregation, slowest.into_values().max().unwrap_or(ONE));
         let IterationRequest { overlap, bucket, recompute, blocking, .. } = *self;
         let policy = IterationPolicy { overlap, bucket, recompute, blocking };
         let graph = IterationGraph::new(&costs, policy, longest, self.unroll)
@@ -277,6 +277,11 @@ mod tests {
         for (rank, (time_ps, beside_ps)) in times.into_iter().enumerate() {
             assert_eq!(first(rank), OperationKind::Compute { time_ps, beside_ps, resource: Resource::Stream(0) });
         }
+        let large = Workload::from_csv("x.csv", &table.replace("500000", "1125899906842624")).unwrap();
+        let request =
+            IterationRequest { slow: Some(SlowRanks::parse("0:1000").unwrap()), ..IterationRequest::default() };
+        let too_long = request.plan(&large, &processor, 1, &Endpoint::System, &[0]).err().unwrap();
+        assert_eq!(too_long.code, Code::TooLarge);
         assert!(slow("2:1.5", behind, &[0, 0]).err().unwrap().message.contains("rank 2 does not exist"));
         // Nothing is computed beside what is exchanged.
         let apart = plan(Overlap::None, dynamic, &[25_000]).unwrap();

@@ -419,13 +419,17 @@ def fig8(_quick: bool) -> Steps:
     return _examples("fig8", [{"title": title, "chained": chained} | layers for title, chained in titles.items()], 35)
 
 
+FORWARD = 0
+"""The pass, in a table of computations."""
+
+
 def _behind(case: Entry, overlap: str) -> Entry:
     """An iteration from the begin of its backward pass to the end of the next forward pass."""
     training, complete = _trained(case, overlap)
     chained, forward = overlap == "ccube", training.iteration.forward_ns / UNIT_NS
     length, blocks = training.iteration_ns / UNIT_NS, []
     for each in rows_of(training.iteration.computations):
-        layer, is_forward = each["layer"] + 1, each["pass"] == "forward"
+        layer, is_forward = each["layer"] + 1, each["pass"] == FORWARD
         # Unless it is chained, an iteration begins with its forward pass; what is drawn is the next one.
         later = 0.0 if chained else (length if is_forward else 0.0) - forward
         start, time = each["start_ns"] / UNIT_NS + later, (each["finish_ns"] - each["start_ns"]) / UNIT_NS
