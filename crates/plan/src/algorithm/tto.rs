@@ -108,8 +108,7 @@ impl Algorithm for Tto {
         let at = |row, column| grid.as_ref().map_or(row * columns + column, |grid| grid.product.node(&[row, column]));
         let given = request.options.rank("excluded", request.ranks())?;
         if let Some(missing) = missing.filter(|_| given.is_some()) {
-            let what = format!("tto: excluded: node {missing}, a corner, has no rank already; leave the option out");
-            return Err(Error::new(Code::BadSpec, what));
+            return request.refuse(format!("node {missing}, a corner, has no rank already; leave out excluded"));
         }
         let excluded = missing.or(given.map(|rank| fabric.node_of_rank(rank))).unwrap_or(at(rows - 1, 0));
         let corners = [0, rows - 1].into_iter().flat_map(|r| [0, columns - 1].map(|c| (r, c)));
