@@ -10,7 +10,10 @@ from antiphon.repro.data import Series
 from antiphon.repro.table import Table
 
 PARTLY = {
-    "tto": "tto-always train-odd-ring overlap-ring overlap-ring-2d overlap-multitree overlap-bi simba-dbtree",
+    "tto": (
+        "tto-always odd-like-even train-odd-ring larger-more overlap-ring overlap-ring-2d overlap-dbtree"
+        " overlap-multitree overlap-bi simba-dbtree"
+    ),
     "themis": "scf-best room dlrm-hidden just-enough over",
     "ace": "times-less knee gap-grows",
     "aries": "trees-small trees-climb adapt-tree best",
@@ -18,8 +21,8 @@ PARTLY = {
 NOT = {
     "tto": (
         "allreduce-ring allreduce-ring-2d allreduce-dbtree allreduce-bi odd-dbtree odd-multitree scale-multitree"
-        " scale-odd train-bi train-odd-ring-2d train-odd-dbtree train-odd-multitree reduction-odd-ring"
-        " reduction-odd-multitree reduction-multitree reduction-bi use-ring use-multitree gain"
+        " scale-odd train-bi train-odd-ring-2d train-odd-dbtree train-odd-multitree train-multitree-wins"
+        " reduction-odd-ring use-ring use-multitree use-more simba-allreduce-dbtree"
     ),
     "themis": "initial-load sizes chunks-scf-512 stable train-resnet train-gnmt train-dlrm",
     "ace": "no-overlap mean-none mean-comm",

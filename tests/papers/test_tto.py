@@ -11,6 +11,7 @@ import antiphon
 from antiphon._core import TrainingPlan
 from antiphon.papers import PAPERS
 from antiphon.papers.tto.training import fig10, fig11, fig13
+from antiphon.papers.tto.trees import most_trees, on_a_line, trees_of, walk
 from antiphon.repro.figure import Figure, Steps
 from antiphon.repro.reproduction import reproduce
 from antiphon.repro.result import Reproduction
@@ -56,6 +57,32 @@ def test_table_i_is_what_counting_gives(quick: tuple[Reproduction, Path]) -> Non
         ranks, links = side * side, 4 * side * (side - 1)
         expected = 100 * ranks * (ranks - 1) / (steps * links)
         assert table.one("used", side=side, series="MultiTree") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("figure", ["fig3", "fig4", "fig7", "table2"])
+def test_what_is_counted_is_what_the_paper_says(quick: tuple[Reproduction, Path], figure: str) -> None:
+    rows = quick[0].outcomes[figure].rows
+    assert [row.verdict for row in rows if not row.agrees] == []
+    assert len(rows) >= 2
+
+
+def test_trees_are_low_and_share_no_link(quick: tuple[Reproduction, Path]) -> None:
+    table = quick[0].outcomes["fig6"].table
+    assert {e["height"] - e["rows"] - e["columns"] for e in table} == {-2}
+    assert {e["links used twice"] for e in table} == {0}
+    assert {(e["rows"], e["most trees of all nodes"]) for e in table} == {(2, 2), (3, 2)}
+
+
+@pytest.mark.parametrize(
+    ("fabric", "trees"), [("mesh:2", 2), ("mesh:3", 2), ("fc:3", 3), ("mesh:2x2", 2), ("torus:3x3", 4)]
+)
+def test_most_trees(fabric: str, trees: int) -> None:
+    assert most_trees(antiphon.Fabric(fabric)) == trees
+
+
+def test_a_walk_goes_down_every_edge_and_back() -> None:
+    assert list(walk([(1, 0), (3, 1), (2, 0)], 0)) == [0, 1, 3, 1, 0, 2, 0]
+    assert trees_of(on_a_line(1)[1]) == [[(3, 2), (2, 1), (1, 0)], [(0, 1), (1, 2), (2, 3)]]
 
 
 def test_no_chunk_is_larger_than_what_is_reduced() -> None:

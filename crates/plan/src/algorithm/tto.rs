@@ -108,8 +108,7 @@ impl Algorithm for Tto {
         let at = |row, column| grid.as_ref().map_or(row * columns + column, |grid| grid.product.node(&[row, column]));
         let given = request.options.rank("excluded", request.ranks())?;
         if let Some(missing) = missing.filter(|_| given.is_some()) {
-            let what = format!("tto: excluded: node {missing}, a corner, has no rank already; leave the option out");
-            return Err(Error::new(Code::BadSpec, what));
+            return request.refuse(format!("node {missing}, a corner, has no rank already; leave out excluded"));
         }
         let excluded = missing.or(given.map(|rank| fabric.node_of_rank(rank))).unwrap_or(at(rows - 1, 0));
         let corners = [0, rows - 1].into_iter().flat_map(|r| [0, columns - 1].map(|c| (r, c)));
@@ -131,7 +130,11 @@ impl Algorithm for Tto {
         let chunks = request.bytes.div_ceil(chunk);
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;
-        (schedule.endpoint.issue, schedule.endpoint.pacing) = (Issue::Links, Pacing::StopAndWait);
+        schedule.endpoint.issue = Issue::Links;
+        if missing.is_none() {
+            // Past a corner that only forwards a chunk is on two links, of which each would wait for the other.
+            schedule.endpoint.pacing = Pacing::StopAndWait;
+        }
         (schedule.conflict_free, schedule.excluded) =
             (true, fabric.nodes[excluded as usize].rank.into_iter().collect());
         let places = || (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c)));
@@ -185,8 +188,8 @@ mod tests {
             .flat_map(|&tree| places.iter().filter_map(move |&place| Some((place, parent(tree, place, sides, true)?))))
             .collect();
         let excluded = (sides.0 - 1, 0);
-        let root = (0, sides.1 - 1);
-        let (mut above, mut queue) = (HashMap::new(), VecDeque::from([root]));
+        let root: Place = (0, sides.1 - 1);
+        let (mut above, mut queue): (HashMap<Place, Place>, _) = (HashMap::new(), VecDeque::from([root]));
         while let Some((r, c)) = queue.pop_front() {
             let near = [(r, c.wrapping_sub(1)), (r, c + 1), (r.wrapping_sub(1), c), (r + 1, c)];
             for next in near.into_iter().filter(|next| places.contains(next) && *next != root && *next != excluded) {

@@ -285,7 +285,7 @@ fn what_cannot_be_built_is_refused() {
         ("mesh:4x4", "tto:excluded=99", BadSpec, "ranks are 0 to 15"),
         ("mesh:4x4", "tto:barrier=maybe", BadSpec, "yes or no"),
         ("mesh:4x4", "tto:third=bfs", BadSpec, "shells or breadth-first"),
-        ("mesh:4x4,exclude=12", "tto:excluded=3", BadSpec, "node 12, a corner, has no rank already"),
+        ("mesh:4x4,exclude=12", "tto:excluded=3", NotApplicable, "node 12, a corner, has no rank already"),
         ("mesh:4x4,dead=12", "tto", NotApplicable, "but for a corner of a mesh that only forwards"),
         ("mesh:4x4", "ring-bi-odd", NotApplicable, "use ring-bi"),
         ("mesh:4x4", "", UnknownName, "known:"),

@@ -268,7 +268,7 @@ fn tto_on_any_mesh_has_the_reference_size_and_height() {
     }
 }
 
-/// Trees of other shapes, and on fabrics that are more than a mesh, take as long; where the corner only forwards no longer.
+/// Trees of other shapes, and on fabrics that are more than a mesh, take as long; where the corner only forwards, no longer.
 #[test]
 fn tto_elsewhere() {
     let time = |fabric: &str, spec| {
@@ -285,7 +285,7 @@ fn tto_elsewhere() {
         assert_eq!(time(torus, "tto"), whole, "{torus}");
         for spec in ["tto", "tto:third=breadth-first"] {
             let lacking = time(lacking, spec);
-            assert!(lacking <= whole && lacking as f64 > 0.97 * whole as f64, "{mesh}: {lacking} {whole}");
+            assert!(lacking <= whole && lacking as f64 > 0.95 * whole as f64, "{mesh}: {lacking} {whole}");
         }
     }
 }
