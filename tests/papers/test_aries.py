@@ -59,11 +59,9 @@ def test_nothing_fitted_or_copied_counts() -> None:
 
 
 def test_links_that_wait_for_each_other() -> None:
-    """Two hops each way round a ring of four close a circle; what ends at the next router does not."""
-    ring, mesh = antiphon.Fabric("torus:1x4"), antiphon.Fabric("mesh:1x4")
-    assert waiting(antiphon.build(mesh, "direct", bytes=1 << 12, system=SYSTEM)) == 0
-    assert waiting(antiphon.build(ring, "ring", bytes=1 << 12, system=SYSTEM)) == 0
-    assert waiting(antiphon.build(ring, "direct", bytes=1 << 12, system=SYSTEM)) >= 4
+    """Two hops each way round a ring of five close two circles; what ends at the next router closes none."""
+    for fabric, algorithm, links in (("torus:1x5", "direct", 10), ("torus:1x5", "ring", 0), ("mesh:1x5", "direct", 0)):
+        assert waiting(antiphon.build(fabric, algorithm, bytes=1 << 12, system=SYSTEM)) == links
 
 
 def test_links_that_several_pairs_share() -> None:
@@ -152,8 +150,12 @@ def test_four_ports_bound_everything(tables: dict[str, dict[str, Table]]) -> Non
 
 
 def test_packets_and_flits(tables: dict[str, dict[str, Table]]) -> None:
-    """They agree from 64 KiB on, but where one packet crosses several links (64 KiB) and where buffers fill (1 MiB)."""
+    """They agree from 64 KiB on, but where one packet crosses several links (64 KiB) and where buffers fill (1 MiB),
+    most on a configuration that was found in packets, whose queues are endless."""
     table = tables[NAME]["flits"].where("size>=65536")
+    (worst,) = (entry for entry in table if entry["ratio"] > 1.18)
+    assert (worst["algorithm"], worst["series"], worst["side"]) == ("dbtree", ADAPT, 8)
+    table.remove(worst)
     apart = [entry for entry in table if abs(entry["ratio"] - 1) > 0.05]
     assert len(apart) <= 12
     for entry in apart:

@@ -144,7 +144,7 @@ def test_every_claim_is_judged_in_one_way(name: str) -> None:
 def test_verdicts(name: str, tables: dict[str, dict[str, Table]]) -> None:
     paper = PAPERS[name]
     claims = judge_all(paper.data, paper.checks, tables[name])
-    of: dict[Verdict, set[str]] = {"holds": set(), "holds in part": set(), "does not hold": set()}
+    of: dict[Verdict, set[str]] = {"holds": set(), "holds in part": set(), "does not hold": set(), "fitted": set()}
     for row, claim in zip(paper.data.table("claims"), claims, strict=True):
         of[claim.verdict].add(row["id"])
         assert "{" not in claim.ours + claim.comment
