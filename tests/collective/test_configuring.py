@@ -30,6 +30,15 @@ def test_what_is_found_is_a_specification() -> None:
     assert default == named
 
 
+@pytest.mark.parametrize(("size", "algorithm"), [("3x4", "dbtree"), ("2x4", "direct")])
+def test_more_wires_are_never_worse(size: str, algorithm: str) -> None:
+    """Whatever fewer wires allow, more allow too, however few steps there are."""
+    for steps in (1, 9):
+        fabrics = (f"aries:{size}:wires={wires}" for wires in (1, 2, 3))
+        times = [antiphon.configure(fabric, algorithm, "64KiB", steps=steps).time_ns for fabric in fabrics]
+        assert times == sorted(times, reverse=True)
+
+
 def test_messages_of_a_schedule() -> None:
     schedule = antiphon.build("aries:4x4", "halving-doubling", bytes="64KiB", system="aries")
     found = antiphon.configure("aries:4x4", schedule=schedule, steps=60)

@@ -17,6 +17,7 @@ from antiphon.papers.aries.designs import (
     MESH,
     PEERS,
     SIDES,
+    SUBNETS,
     TORUS,
     VARIANTS,
     all_reduce,
@@ -103,7 +104,7 @@ def beyond(quick: bool) -> Steps:
 def wires(quick: bool) -> Steps:
     """One wire and two along a row and column, to 16x16."""
     sides, sizes = (SIDES[:1], (2 << 20,)) if quick else ((*SIDES, LARGE), (64 * KIB, 2 << 20))
-    cases = _cases([*PEERS, ARIES, *VARIANTS], sides, sizes, beyond=())
+    cases = _cases([*PEERS, SUBNETS, ARIES, *VARIANTS], sides, sizes, beyond=())
     runs = yield [(case, [all_reduce(case, series, "packet") for series in (case["series"], MESH)]) for case in cases]
     table = Table(case | {"gain": mesh["time_ns"] / own["time_ns"]} for case, (own, mesh) in runs)
     rows = Rows(DATA, "wires")

@@ -28,7 +28,7 @@ LARGE = 16
 MESH, TORUS, BUTTERFLY, ADAPT = PEERS = [each for each in DATA.series.values() if each.more["kind"] == "peer"]
 ARIES, LATENCY, BEST = DATA.named("ARIES", "ARIES, latency-optimised", "ARIES, best found")
 """As the paper has it: doubled rings, its policy for double binary trees, concentrated multi-trees; and beside it."""
-WIDE = DATA.series["Flattened butterfly, full channels"]
+WIDE, SUBNETS = DATA.named("Flattened butterfly, full channels", "Adapt-NoC, subnets")
 ASIDES = [each for each in DATA.series.values() if each.more["kind"] == "aside"]
 VARIANTS = [each for each in ASIDES if each.name.startswith(ARIES.name)]
 MODELS = [each for each in DATA.series.values() if each.more["kind"] == "model"]
