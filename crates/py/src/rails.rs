@@ -11,7 +11,8 @@ use antiphon_sim::rails::consistency::{self, Jitter};
 use antiphon_sim::rails::scheduler::Themis;
 use antiphon_sim::rails::stage_loop::QueuePolicy;
 use antiphon_sim::rails::{
-    Chunks, EndpointUse, Expansion, Policy, RailsRequest, RailsTask, advise as core_advise, lower, prove_by_symmetry, run as time,
+    Chunks, EndpointUse, Expansion, Policy, RailsRequest, RailsTask, advise as core_advise, lower, prove_by_symmetry,
+    run as time,
 };
 use pyo3::types::PyDict;
 

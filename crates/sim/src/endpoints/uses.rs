@@ -12,7 +12,8 @@ impl Endpoints<'_> {
     pub fn uses(&self, result: &SimulationResult) -> Option<EndpointUse> {
         let time = result.time_ps.max(1) as f64;
         let share = |ticks: Ticks| self.plan.clock.picos(ticks) as f64 / time;
-        let serves = |name, option, busy: f64| PartUse { name, option, busy, waiting: None, limits: busy, spans: vec![] };
+        let serves =
+            |name, option, busy: f64| PartUse { name, option, busy, waiting: None, limits: busy, spans: vec![] };
         let links = result.links.iter().map(|row| row.busy_ps as f64 / time).fold(0.0, f64::max);
         let parts = match self.plan.system.endpoint {
             Endpoint::System => return None,
