@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import antiphon
+from antiphon.platforms import read_endpoint
 
 
 def test_the_least_engine_reaches_its_share(commands: Any) -> None:
@@ -74,9 +75,70 @@ def test_an_endpoint_may_be_in_a_file(commands: Any, tmp_path: Path) -> None:
         antiphon.System().with_(endpoint="machine.json")
 
 
+LAW = {
+    "endpoint": "npu:memory_gb_per_s=40,sms=2,total_sms=10",
+    "contention": {"gemm": [[2, 20, 1.2], [2, 60, 1.4], [4, 120, 2.0]], "copy": [[4, 120, 1.1]]},
+}
+"""Two of three bytes are read: 40 GB/s are a pace of 60."""
+
+
+@pytest.mark.parametrize(
+    ("options", "slowdown"),
+    [
+        ("", 1.4),
+        (":sms=4", 2.0),
+        (":sms=3", 1.7),
+        (":sms=1", 1.2),
+        (":sms=9", 2.0),
+        (":memory_gb_per_s=20", 1.25),
+        (":beside=copy,sms=4", 1.1),
+        (":slowdown=3", 3.0),
+    ],
+)
+def test_a_law_of_contention(commands: Any, tmp_path: Path, options: str, slowdown: float) -> None:
+    path = tmp_path / "law.json"
+    path.write_text(json.dumps(SCHEMA | LAW))
+    run = commands.document("simulate", "ring:4", "ring", "--bytes", "4KiB", "--endpoint", f"{path}{options}")
+    assert float(run["endpoint"].rpartition("slowdown=")[2].partition(",")[0]) == slowdown
+
+
+def test_computation_takes_as_long_as_was_measured(tmp_path: Path) -> None:
+    """Whatever decides its time: of a roofline, a systolic array and measured times alike."""
+    path = tmp_path / "law.json"
+    path.write_text(json.dumps(SCHEMA | LAW))
+    times = {}
+    for endpoint in ("ideal", f"{path}:sms=4"):
+        system = antiphon.System().with_(endpoint=read_endpoint(endpoint))
+        for compute in ("roofline", "systolic"):
+            how = {"overlap": "layerwise", "compute": compute, "contention": "static"}
+            times[endpoint[0], compute] = antiphon.train("alexnet", "ring:4", "ring", system, **how).compute_ns
+    for compute in ("roofline", "systolic"):
+        assert times["/", compute] == pytest.approx(2 * times["i", compute], rel=1e-3)
+
+
+def test_the_law_of_an_h200() -> None:
+    """At what was measured, it is what was measured: 16 SMs without a pace, and the least of all."""
+    law = "python/antiphon/papers/ace/h200.json"
+    for options, slowdown in (("", 1.353), (":beside=copy", 1.075), (":sms=1,memory_gb_per_s=40", 1.178)):
+        found = float(read_endpoint(law + options).rpartition("slowdown=")[2])
+        assert found == pytest.approx(slowdown, abs=0.02), options
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("x.json:beside=gemm", json.dumps(SCHEMA | {"endpoint": "npu:sms=2"}), "x.json: has no law of"),
+        (
+            "x.json:beside=sort",
+            json.dumps(SCHEMA | LAW),
+            "x.json: nothing is measured beside 'sort'; known: gemm, copy",
+        ),
+        (
+            "x.json",
+            json.dumps(SCHEMA | {"endpoint": "npu", "contention": {"a": []}}),
+            "contention is by sms and memory",
+        ),
+        ("x.json", json.dumps(SCHEMA | LAW | {"contention": {"a": [[1]]}}), "rows of contention are [sms"),
         ("no.json", None, "no.json: cannot be read"),
         ("x.json", "[1]", "x.json: says no schema, not antiphon-calibrate/1"),
         ("x.json", '{"schema": "antiphon-simulate/1", "endpoint": "npu"}', "x.json: has antiphon-simulate/1, not"),
@@ -91,7 +153,7 @@ def test_an_endpoint_may_be_in_a_file(commands: Any, tmp_path: Path) -> None:
 def test_files_without_an_endpoint(commands: Any, tmp_path: Path, name: str, text: str | None, message: str) -> None:
     path = tmp_path / name
     if text is not None:
-        path.write_text(text)
+        (tmp_path / name.partition(":")[0]).write_text(text)
     for options in (["--endpoint", path], ["--set", f"endpoint={path}"]):
         assert message in commands.refused("simulate", "ring:4", "ring", *options)
 

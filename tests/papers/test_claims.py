@@ -15,7 +15,7 @@ PARTLY = {
         " overlap-multitree overlap-bi simba-dbtree"
     ),
     "themis": "scf-best room dlrm-hidden just-enough over",
-    "ace": "times-less knee gap-grows",
+    "ace": "knee gap-grows",
     "aries": "ring-steps tree-height adapt-tree hops dedicated deadlock",
 }
 NOT = {
@@ -25,7 +25,7 @@ NOT = {
         " reduction-odd-ring use-ring use-multitree use-more simba-allreduce-dbtree"
     ),
     "themis": "initial-load sizes chunks-scf-512 stable train-resnet train-gnmt train-dlrm",
-    "ace": "no-overlap mean-none mean-comm",
+    "ace": ("times-less no-overlap resnet-mean resnet-most gnmt-most network-mean network-most mean-none mean-comm"),
     "aries": (
         "trees-small trees-climb trees-network multi-high tree-alike ring-4 ring-8 butterfly-ring butterfly-multi"
         " tree-grows multi-best up-to most-saved utilisation"

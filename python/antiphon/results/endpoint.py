@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from antiphon.results.record import APART, Record, record, says
+from antiphon.results.base import Result
+from antiphon.results.record import APART, record, says
 from antiphon.results.table import Table
 
 
 @record
-class EndpointUse(Record):
+class EndpointUse(Result):
     """What the parts of an endpoint did while something was communicated, and what limits it (docs/endpoints.md).
 
     >>> import antiphon
@@ -23,11 +24,13 @@ class EndpointUse(Record):
     parts: Table = says(
         "``part``, the ``option`` that says how much of it there is, ``busy`` (share of the time in which it works; of"
         " ``fsms`` and ``sram`` the mean share in use), ``waiting`` (chunks that wait for it, mean; on fabrics the"
-        " share of the time in which any waits, where known), ``limits`` (share of the time in which it works, or chunks wait"
-        " for it while those that have it go on)."
+        " share of the time in which any waits, where known), ``limits`` (share of the time in which it works, or"
+        " chunks wait for it while those that have it go on)."
     )
     timeline: Table = says(
         "equal windows from ``start_ns`` on: the share in which each part works, or chunks wait for it, and in which"
         " something is ``under_way``; empty on fabrics.",
         APART,
     )
+
+    headline = "EndpointUse: the limit is {0.limit}"

@@ -1,5 +1,5 @@
 //! Endpoints of ACE (ISCA 2021): the engine, the accelerator that moves data itself, and the ideal one, once for both
-//! levels. docs/endpoints.md says where each part of the paper is.
+//! levels. docs/papers/ace.md says where each part of the paper is.
 //!
 //! - `work.rs`: what is done at a rank for a message, and for a chunk of an engine.
 //! - `partition.rs`: an engine, divided among phases; `engine.rs`: what is free of a rank's, where it is not divided.

@@ -2,7 +2,7 @@
 //! modelled (`stage_endpoint.rs`).
 
 use super::orders::{ChunkOrder, RailsPlan, Stage, StageTable};
-use super::stage_use::{ChunkPlace, EndpointUse, RoomUse, RoomUses};
+use super::stage_use::{ChunkHolds, EndpointUse, RoomUse, RoomUses};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::Picos;
 use antiphon_base::watch::checkpoint;
@@ -242,7 +242,7 @@ struct Chunk {
     rank: u64,
     /// Since when it waits.
     ready_ps: Picos,
-    place: ChunkPlace,
+    place: ChunkHolds,
 }
 
 /// An event loop: dimensions that serve chunks, one at a time or up to `sharing` in equal shares. A
@@ -327,7 +327,7 @@ impl StageLoop {
         }
         let chunk = self.chunks.len() as u32;
         let end = self.steps.len() as u32;
-        self.chunks.push(Chunk { next, end, rank, ready_ps: now, place: ChunkPlace::default() });
+        self.chunks.push(Chunk { next, end, rank, ready_ps: now, place: ChunkHolds::default() });
         self.events.push(Reverse((now, false, chunk)));
         chunk
     }

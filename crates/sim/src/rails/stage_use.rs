@@ -13,20 +13,20 @@ const NONE: u8 = u8::MAX;
 
 /// Where a chunk is: what it holds, and whether it goes on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ChunkPlace {
+pub(super) struct ChunkHolds {
     holds: [u8; HELD],
     /// Services it has, of which the first may still be under way when the next begins.
     serving: u8,
     queued: bool,
 }
 
-impl Default for ChunkPlace {
+impl Default for ChunkHolds {
     fn default() -> Self {
-        ChunkPlace { holds: [NONE; HELD], serving: 0, queued: false }
+        ChunkHolds { holds: [NONE; HELD], serving: 0, queued: false }
     }
 }
 
-impl ChunkPlace {
+impl ChunkHolds {
     fn waits(&self) -> bool {
         self.queued && self.serving == 0
     }
@@ -80,7 +80,7 @@ pub(super) struct RoomUses(pub Vec<RoomUse>);
 
 impl RoomUses {
     /// Changes where a chunk is.
-    fn change(&mut self, place: &mut ChunkPlace, now: Picos, how: impl FnOnce(&mut ChunkPlace)) {
+    fn change(&mut self, place: &mut ChunkHolds, now: Picos, how: impl FnOnce(&mut ChunkHolds)) {
         let before = place.waits();
         how(place);
         let after = place.waits();
@@ -94,28 +94,28 @@ impl RoomUses {
     }
 
     /// A chunk waits for a server.
-    pub fn queue(&mut self, place: &mut ChunkPlace, now: Picos) {
+    pub fn queue(&mut self, place: &mut ChunkHolds, now: Picos) {
         if !self.0.is_empty() {
             self.change(place, now, |place| place.queued = true);
         }
     }
 
     /// A server takes a chunk.
-    pub fn serve(&mut self, place: &mut ChunkPlace, now: Picos) {
+    pub fn serve(&mut self, place: &mut ChunkHolds, now: Picos) {
         if !self.0.is_empty() {
             self.change(place, now, |place| (place.queued, place.serving) = (false, place.serving + 1));
         }
     }
 
     /// A server has served all of a chunk.
-    pub fn end(&mut self, place: &mut ChunkPlace, now: Picos) {
+    pub fn end(&mut self, place: &mut ChunkHolds, now: Picos) {
         if !self.0.is_empty() {
             self.change(place, now, |place| place.serving -= 1);
         }
     }
 
     /// A chunk waits for a room.
-    pub fn ask(&mut self, place: &mut ChunkPlace, room: u8, now: Picos) {
+    pub fn ask(&mut self, place: &mut ChunkHolds, room: u8, now: Picos) {
         let of = &mut self.0[usize::from(room)];
         of.advance(now);
         of.waiters += 1;
@@ -123,7 +123,7 @@ impl RoomUses {
     }
 
     /// A chunk takes so much of the room for which it waited.
-    pub fn take(&mut self, place: &mut ChunkPlace, room: u8, amount: u64, now: Picos) {
+    pub fn take(&mut self, place: &mut ChunkHolds, room: u8, amount: u64, now: Picos) {
         self.change(place, now, |place| place.queued = false);
         let of = &mut self.0[usize::from(room)];
         of.advance(now);
@@ -133,7 +133,7 @@ impl RoomUses {
     }
 
     /// A chunk, which goes on, gives back what it has of a room.
-    pub fn give(&mut self, place: &mut ChunkPlace, room: u8, amount: u64, now: Picos) {
+    pub fn give(&mut self, place: &mut ChunkHolds, room: u8, amount: u64, now: Picos) {
         let of = &mut self.0[usize::from(room)];
         of.advance(now);
         of.held_up -= u32::from(place.waits());
@@ -175,6 +175,8 @@ pub struct EndpointUse {
 const LIMITS: f64 = 0.5;
 /// What is busy so much of the time is the limit, whatever waits for rooms.
 const SATURATED: f64 = 0.95;
+/// Links are as busy as others if they are so much of the time.
+const ALIKE: f64 = 0.98;
 
 impl EndpointUse {
     /// Names of parts, each with the share of equal windows of the time until `end` in which it served or kept chunks
@@ -191,10 +193,14 @@ impl EndpointUse {
         self.parts.iter().map(|part| of(part.name, &part.spans)).chain([of("under_way", &self.under_way)]).collect()
     }
 
-    /// The option of the part that limits most of the time, or links by their name; `latency` where nothing does half of
+    /// The option of the part that limits most of the time, or links, `dim2+dim3` where several are as busy; `latency` where nothing does half of
     /// the time.
     pub fn limit(&self) -> String {
-        let links = || self.links.iter().map(|(name, busy)| (*busy, name.clone()));
+        // Where several are as busy, all of them together.
+        let busiest = self.links.iter().map(|(_, busy)| *busy).fold(0.0, f64::max);
+        let names: Vec<&str> =
+            self.links.iter().filter(|(_, busy)| *busy >= ALIKE * busiest).map(|(name, _)| &**name).collect();
+        let links = || std::iter::once((busiest, names.join("+")));
         let of = |part: &PartUse| (part.limits, part.option.to_string());
         let most = |of: Vec<(f64, String)>, least: f64| {
             let those = of.into_iter().filter(|(share, _)| *share >= least);
@@ -213,11 +219,11 @@ pub(super) fn total(spans: &[(Picos, Picos)]) -> Picos {
 }
 
 /// Adds a span, which ends after those before, to some that do not overlap.
-pub fn add_span(spans: &mut Vec<(Picos, Picos)>, span: (Picos, Picos)) {
-    match spans.last_mut() {
-        Some((_, end)) if *end >= span.0 => *end = span.1.max(*end),
-        _ => spans.push(span),
+pub fn add_span(spans: &mut Vec<(Picos, Picos)>, (mut start, mut end): (Picos, Picos)) {
+    while let Some(before) = spans.pop_if(|before| before.1 >= start) {
+        (start, end) = (before.0.min(start), before.1.max(end));
     }
+    spans.push((start, end));
 }
 
 /// Spans without overlap that cover the same time.
@@ -226,4 +232,52 @@ pub(super) fn joined(mut spans: Vec<(Picos, Picos)>) -> Vec<(Picos, Picos)> {
     let mut found = vec![];
     spans.into_iter().for_each(|span| add_span(&mut found, span));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_joined() {
+        let mut spans = vec![];
+        // The second interrupted the third.
+        for span in [(0, 2), (5, 6), (4, 9), (9, 10), (12, 13)] {
+            add_span(&mut spans, span);
+        }
+        assert_eq!((total(&spans), &spans), (9, &vec![(0, 2), (4, 10), (12, 13)]));
+        assert_eq!(joined(vec![(3, 5), (0, 4), (6, 7)]), [(0, 5), (6, 7)]);
+    }
+
+    /// Two chunks want a room for one. While its holder is served the room limits; while it waits, it does not.
+    #[test]
+    fn a_room_limits_while_those_that_have_it_go_on() {
+        let (mut uses, mut chunks) = (RoomUses(vec![RoomUse::default()]), [ChunkHolds::default(); 2]);
+        let [first, second] = &mut chunks;
+        uses.ask(first, 0, 0);
+        uses.take(first, 0, 1, 0);
+        uses.ask(second, 0, 0);
+        uses.queue(first, 0);
+        uses.serve(first, 10);
+        uses.end(first, 30);
+        uses.give(first, 0, 1, 30);
+        uses.take(second, 0, 1, 30);
+        let of = &uses.0[0];
+        assert_eq!((of.limits_ps, of.waited_ps, of.held_over_time, &of.stalls), (20.0, 30, 30, &vec![(0, 30)]));
+    }
+
+    #[test]
+    fn what_limits_is_named() {
+        let part = |name, option, limits| PartUse { name, option, busy: limits, waiting: None, limits, spans: vec![] };
+        let limit = |read, fsms, links: [f64; 2]| {
+            let parts = vec![part("read", "memory_gb_per_s", read), part("fsms", "fsms", fsms)];
+            let links = vec![("dim1".into(), links[0]), ("dim2".into(), links[1])];
+            EndpointUse { parts, links, under_way: vec![] }.limit()
+        };
+        assert_eq!(limit(0.3, 0.4, [0.1, 0.2]), "latency");
+        assert_eq!(limit(0.7, 0.8, [0.1, 0.2]), "fsms");
+        assert_eq!(limit(0.97, 1.0, [0.1, 0.2]), "memory_gb_per_s");
+        assert_eq!(limit(0.6, 0.5, [0.8, 0.9]), "dim2");
+        assert_eq!(limit(0.6, 0.5, [0.9, 0.9]), "dim1+dim2");
+    }
 }

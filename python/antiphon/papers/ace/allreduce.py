@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from antiphon.papers.ace.runs import ACE, DATA, IDEAL, MIB, SHAPES, AllReduce, Walk, all_reduce
+from antiphon.papers.ace.runs import ACE, DATA, IDEAL, MIB, SHAPES, AllReduce, Walk, all_reduce, measured
 from antiphon.repro.charts import Block, line_chart, span_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Outcome, Steps
@@ -35,6 +35,8 @@ V100S = "ring8@1200/700ns"
 
 H200 = {"GEMM": 1.01, "lookup": 1.03}
 """How many times slower a reduction, 4,309 GB/s alone, became beside each on an H200 (``antiphon calibrate``)."""
+H200_SMS, H200_SM_GB = 132, 44.9
+"""And what one of its SMs reads in a reduction."""
 
 
 def fig4(_quick: bool) -> Steps:
@@ -55,6 +57,17 @@ def fig4(_quick: bool) -> Steps:
     rows = Rows(DATA, "fig4")
     for e in table:
         rows.add(e, "×", e["slower"], "Baseline beside computation", key=e["key"], reference=H200.get(e["key"]))
+    for sms in (2, 6, 16, 32):
+        slower = float(measured(f"sms={sms},memory_gb_per_s={sms * H200_SM_GB}").rpartition("slowdown=")[2])
+        what = f"GEMM of dimension 8192, {sms} of {H200_SMS} SMs"
+        rows.add(
+            {},
+            "×",
+            slower,
+            "Computation beside a reduction, law of an H200",
+            what,
+            reference=H200_SMS / (H200_SMS - sms),
+        )
     return Outcome(table, rows)
 
 
@@ -196,7 +209,7 @@ def fig9a(quick: bool) -> Steps:
     rows = Rows(DATA, "fig9a")
     for of in table.split("series", "sram", "fsms"):
         series, sram, fsms = (of[0][axis] for axis in ("series", "sram", "fsms"))
-        key = "more" if (sram, fsms) == (8, 20) and series in (NEED, PAPER_SRAM) else ""
+        key = "more" if (sram, fsms) == (8, 20) and series is PAPER_SRAM else ""
         rows.add(of[0], "×", of.values("speed").mean, what=f"{sram} MiB, {fsms} state machines", key=key)
     labels = "fsms", "state machines", "speed", "speed / that of 4 MiB, 16"
     lines = partial(line_chart, label=lambda e: f"{e['sram']} MiB", y_max=1.7)

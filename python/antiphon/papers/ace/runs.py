@@ -8,12 +8,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import as_file, files
 from typing import Any
 
 import numpy as np
 
 import antiphon
 from antiphon._core import Workload
+from antiphon.platforms import read_endpoint
 from antiphon.repro.data import Data, Series
 from antiphon.studies import Heartbeat, Job, Record
 
@@ -145,6 +147,12 @@ def iteration(model: Series, npus: int, system: Series, loop: str = "overlap", s
     """Of a model on a system, as fitted; computation may be slower."""
     scale, share = float(model.more["scale"]), float(model.more["memory_bound"])
     return Iteration(model.name, npus, system.run, system.more["loop"] or loop, scale * slower, share)
+
+
+def measured(options: str) -> str:
+    """The endpoint of an H200 with its law of contention (docs/endpoints.md), some options replaced."""
+    with as_file(files("antiphon.papers.ace") / "h200.json") as path:
+        return read_endpoint(f"{path}:{options}")
 
 
 def left(system: Series, share: float, memory: float = 0, sms: int = 0) -> float:

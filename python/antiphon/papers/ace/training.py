@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from statistics import fmean
@@ -22,6 +23,7 @@ from antiphon.papers.ace.runs import (
     Iteration,
     iteration,
     left,
+    measured,
 )
 from antiphon.repro.charts import Chart, Line, bar_chart
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
@@ -82,8 +84,12 @@ def fig9b(quick: bool) -> Steps:
 
 def fig10(quick: bool) -> Steps:
     """Two iterations."""
-    cases = grid(model=QUICK if quick else MODELS, npus=(LARGEST,), series=(*OVERLAPPED, IDEAL))
-    runs = yield [(case, _jobs(case)) for case in cases]
+    models = QUICK if quick else MODELS
+    cases = grid(model=models, npus=(LARGEST,), series=(*OVERLAPPED, IDEAL))
+    law = replace(COMM_OPT, name="H200", run=measured(""))
+    beside = [(model, [iteration(model, LARGEST, system) for system in (law, IDEAL)]) for model in models]
+    every = yield [*((case, _jobs(case)) for case in cases), *beside]
+    runs, others = every[: len(cases)], every[len(cases) :]
     table = Table(_over_time(case, *records) for case, records in runs)
     rows = Rows(DATA, "fig10")
     for model, of in table.by("model"):
@@ -97,6 +103,9 @@ def fig10(quick: bool) -> Steps:
             rows.add(ace, "×", e["time"] / ace["time"], *words)
         for e in of:
             rows.add(e, "%", e["links"], f"{model}, links used, mean", str(e["series"]))
+    for model, (own, ideal) in others:
+        share = 100 * ideal["iteration_ns"] / own["iteration_ns"]
+        rows.add({}, "%", share, f"{model}, share of Ideal", "contention by the law of an H200, 16 of 132 SMs")
     charts = [Chart(e["title"], "time, ms", "%", lines=e["lines"], y_max=103) for e in table]
     return Outcome(table, rows + _of_resnet(table), charts, columns=4)
 
@@ -151,6 +160,10 @@ def fig11(quick: bool) -> Steps:
     cases = grid(model=models, npus=npus, series=SYSTEMS)
     runs = yield [(case, _jobs(case)) for case in cases]
     table = Table(_measure(case, *records) for case, records in runs)
+    for _, of in table.by("what"):
+        (ace,) = of.where(series=ACE)
+        for e in of:
+            e["gap"] = e["time"] / ace["time"]
     shares = table.where(series=SYSTEMS[:-1])
     rows = Rows(DATA, "fig11")
     for e in shares:
