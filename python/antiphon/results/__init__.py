@@ -5,7 +5,16 @@ from antiphon.results.collective import Bound, Limit, Proof, SimulationResult, S
 from antiphon.results.configured import Configured
 from antiphon.results.energy import Area, Energy
 from antiphon.results.formats import FileProof
-from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
+from antiphon.results.network import (
+    EngineAdvice,
+    Latency,
+    NocResult,
+    RailsAdvice,
+    RailsFlights,
+    RailsRun,
+    Router,
+    TreesAdvice,
+)
 from antiphon.results.records import Algorithm, Parameter
 from antiphon.results.replanned import Replanned
 from antiphon.results.table import Column, Table, rows_of
@@ -27,6 +36,7 @@ __all__ = [
     "Parameter",
     "Proof",
     "RailsAdvice",
+    "RailsFlights",
     "RailsRun",
     "Replanned",
     "Result",
