@@ -61,6 +61,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "train": {"collectives": None, "chunks": None, "compute": None, "global_batch": None, "batch": None},
     "advise_ace": {"chunk": "32MiB"},
     "rails": {"chunks": 4, "collective": "all-reduce"},
+    "rails_flights": {"flights": [antiphon.RailsFlight(4096)], "scheduler": "themis"},
     "replan": {"schedule": antiphon.build(MESH, "optimal", bytes=4096), "fail": "0-1"},
     "load": {"text": PROGRAM, "fabric": None},
     "prove_file": {"text": PROGRAM},

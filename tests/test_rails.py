@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,10 @@ def test_advise(commands: Any) -> None:
         (["2D-SW_SW", "--bytes", "1PiB", "--chunks", "1"], "two hours"),
         (["fc16@1/1ns,fc16@1/1ns", "--jitter-ns", "1", "--chunks", "65536"], "use fewer chunks"),
         (["2D-SW_SW", "--seed", str(2**64)], "seed"),
+        (["2D-SW_SW", "--packets", "4096"], "write PAYLOAD+HEADER"),
+        (["2D-SW_SW", "--packets", "1+1,1+1,1+1"], "packets of 3 dimensions for 2"),
+        (["2D-SW_SW", "--packets", "1+16777216", "--bytes", "1PiB"], "two hours"),
+        (["2D-SW_SW", "--packets", "256+16", "--energy"], "leaves out headers"),
     ],
 )
 def test_mistakes(commands: Any, arguments: list[str], message: str) -> None:
@@ -108,3 +113,71 @@ def test_messages_are_a_schedule(scheduler: str) -> None:
 def test_the_largest_seed_and_what_is_no_topology(commands: Any) -> None:
     assert commands.invoke("rails", "2D-SW_SW", "--seed", str(2**64 - 1), "--chunks", "4").exit_code == 0
     assert "no rails topology" in commands.refused("advise", "rails", "x")
+
+
+def test_headers_take_time_and_are_no_goodput() -> None:
+    plain = antiphon.rails(FIG_5, "64MiB", scheduler="baseline", chunks=1)
+    cut = antiphon.rails(FIG_5, "64MiB", scheduler="baseline", chunks=1, packets="240+16")
+    assert (plain.header_share, plain.dimensions["bytes"].tolist()) == (0.0, cut.dimensions["bytes"].tolist())
+    assert cut.header_share == pytest.approx(16 / 256, rel=1e-4)
+    assert cut.time_ns == pytest.approx(plain.time_ns * 256 / 240, rel=1e-4)
+    assert cut.utilization * (1 - cut.header_share) == pytest.approx(plain.utilization * 240 / 256, rel=1e-4)
+    engine: dict[str, Any] = {"scheduler": "phased", "endpoint": "ideal", "chunks": 16}
+    slower = antiphon.rails("ace:4x4x4", "8MiB", packets="240+16", **engine)
+    assert slower.time_ns == pytest.approx(antiphon.rails("ace:4x4x4", "8MiB", **engine).time_ns * 256 / 240, rel=0.02)
+    with pytest.raises(AntiphonError, match="are the system's"):
+        antiphon.rails_messages(FIG_5, packets="240+16")
+
+
+def test_loads_at_an_endpoint() -> None:
+    """At the system's endpoint there is nothing more to count; at an engine orders differ."""
+    how: dict[str, Any] = {"scheduler": "themis", "chunks": 64}
+    orders = [
+        antiphon.rails("3D-SW_SW_SW_hetero", endpoint=endpoint, endpoint_loads=loads, **how).orders
+        for endpoint in ("system", "ace")
+        for loads in (False, True)
+    ]
+    assert orders[0] == orders[1] == orders[2] != orders[3]
+
+
+def test_flights(commands: Any, tmp_path: Path) -> None:
+    file = tmp_path / "flights.json"
+    file.write_text('[{"name": "a", "bytes": "8MB", "dimensions": [2]}, {"bytes": "1MB", "after": ["a"]}]')
+    (run,) = commands.document("rails", FIG_5, "--flights", file, "--scheduler", "themis")["runs"]
+    assert [row["name"] for row in run["flights"]] == ["a", ""]
+    assert run["flights"][1]["start_ns"] == run["flights"][0]["finish_ns"]
+    assert run["flights"][0]["finish_ns"] == pytest.approx(antiphon.rails("sw4@500/0ns", "8MB").time_ns, rel=1e-6)
+    assert "baseline" in commands.invoke("rails", FIG_5, "--flights", file).stdout
+    flights = [antiphon.RailsFlight("8MB", dimensions=[1]), antiphon.RailsFlight("1MB", start_ns=1)]
+    runs = [antiphon.rails_flights(FIG_5, flights, "themis", shared_loads=shared) for shared in (False, True)]
+    assert [each.orders[1][0][0] for each in runs] == [[1, 2], [2, 1]]
+    assert runs[1].flights["finish_ns"][1] < runs[0].flights["finish_ns"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "no JSON"),
+        ("[]", "at least one"),
+        ("[3]", "no object"),
+        ('[{"byte": 3}]', "unknown key 'byte'"),
+        ('[{"bytes": true}]', "bytes is no str or int"),
+        ('[{"after": ["x"]}]', "no entry before it"),
+        ('[{"dimensions": [0]}]', "from 1 to 8"),
+        ('[{"dimensions": [3]}]', "flight 0: its dimensions"),
+        ('[{"start_ns": -1}]', "start_ns is -1"),
+        ('[{"priority": -1}]', "priority"),
+        ('[{"name": "a"}, {"name": "a"}]', "is there twice"),
+        ('[{"collective": "broadcast"}]', "not broadcast"),
+    ],
+)
+def test_mistakes_of_flights(commands: Any, tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "flights.json"
+    file.write_text(text)
+    assert message in commands.refused("rails", FIG_5, "--flights", file)
+
+
+def test_what_is_of_one_collective_is_refused_in_flight(commands: Any) -> None:
+    given = ("rails", "2D-SW_SW", "--flights", "examples/rails-flights.json")
+    for more in (["--chunks", "best"], ["--jitter-ns", "1"], ["--sharing", "2"], ["--energy"], ["--free-order"]):
+        assert "of one collective" in commands.refused(*given, *more)

@@ -56,7 +56,7 @@ from .models.given import workload
 from .network.area import area
 from .network.engine import advise_ace
 from .network.noc import noc
-from .network.rails import advise_rails, rails, rails_messages
+from .network.rails import RailsFlight, advise_rails, rails, rails_flights, rails_messages
 from .network.saturation import Saturation, noc_saturation
 from .plugins import register, register_fabric, register_scheduler
 from .results import (
@@ -74,6 +74,7 @@ from .results import (
     Parameter,
     Proof,
     RailsAdvice,
+    RailsFlights,
     RailsRun,
     Replanned,
     Result,
@@ -120,6 +121,8 @@ __all__ = [
     "Parameter",
     "Proof",
     "RailsAdvice",
+    "RailsFlight",
+    "RailsFlights",
     "RailsRun",
     "Refusal",
     "Replanned",
@@ -175,6 +178,7 @@ __all__ = [
     "parse_bytes",
     "prove_file",
     "rails",
+    "rails_flights",
     "rails_messages",
     "rails_queues",
     "rails_schedulers",

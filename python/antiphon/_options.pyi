@@ -48,6 +48,8 @@ class RailsOptions(TypedDict, total=False):
     offload: bool
     fixed_delay: bool
     threshold: SupportsIndex
+    endpoint_loads: bool
+    packets: str | SupportsIndex | None
     jitter_ns: float | None
     seed: SupportsIndex
 

@@ -63,7 +63,9 @@ ENTRY = {
 def made(*words: str, **more: Any) -> Row:
     """A row of a series whose paper states two numbers."""
     data = Data("none")
-    vars(data)["stated"] = {"fig": {"A: mean": Stated(3.0, "fig: A"), "B": Stated(20.0, "fig: B", "firm", 0.5, "fitted")}}
+    vars(data)["stated"] = {
+        "fig": {"A: mean": Stated(3.0, "fig: A"), "B": Stated(20.0, "fig: B", "firm", 0.5, "fitted")}
+    }
     vars(data)["reference"] = {("fig", "A: 2 bytes"): 7.0}
     rows = Rows(data, "fig")
     rows.add(ENTRY, "ns", 2.0, *words, **more)

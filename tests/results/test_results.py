@@ -37,6 +37,7 @@ RESULTS: list[Result] = [
     antiphon.train("resnet50", RING, "ring").iteration,
     antiphon.noc(RING, cycles=200, warm_up_cycles=50),
     antiphon.rails("2D-SW_SW", chunks=4, scheduler="themis"),
+    antiphon.rails_flights("2D-SW_SW", [antiphon.RailsFlight("1MB")], "themis"),
     antiphon.advise_rails("2D-SW_SW"),
     antiphon.advise_trees(16, "1MiB"),
     antiphon.advise_ace("ace:2x2x1", "256KiB", share=0.5),

@@ -41,6 +41,8 @@ NOT_STUDIED = {
     "placement": "of files of other tools, which are no points",
     "trace": "a file about one run",
     "chakra": "files about one run",
+    "flights": "a file that one run reads",
+    "shared_loads": "of a file of flights",
     "against": "an axis of algorithms",
     "against_endpoints": "an axis of algorithms",
     "settings": "keys set.NAME",

@@ -4,6 +4,7 @@
 
 pub mod compute;
 pub mod graph;
+pub mod rails_flights;
 pub mod replay;
 pub mod timeline;
 pub mod training;

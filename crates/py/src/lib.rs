@@ -72,7 +72,7 @@ mod _core {
         },
         parameter::inputs,
         plugins::{add_algorithm, add_fabric, add_scheduler, remove_added},
-        rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies},
+        rails::{advise_rails, rails, rails_flights, rails_messages, rails_queues, rails_schedulers, rails_topologies},
         replan::replan,
         replay::{ExecutionTrace, chakra_files},
         schedule::Schedule,

@@ -2,13 +2,16 @@
 
 use crate::prelude::*;
 use antiphon_base::units::Picos;
+use antiphon_jobs::rails_flights::{RailsFlight, TimedRailsFlight, fly};
+use antiphon_jobs::transport::Carriage;
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
 use antiphon_model::system::{Endpoint, System};
 use antiphon_model::topology::{PRESETS, Topology};
+use antiphon_sim::Order;
 use antiphon_sim::rails as core_rails;
 use antiphon_sim::rails::consistency::{self, Jitter};
-use antiphon_sim::rails::scheduler::Themis;
+use antiphon_sim::rails::scheduler::{OrderSearch, Themis};
 use antiphon_sim::rails::stage_loop::QueuePolicy;
 use antiphon_sim::rails::{
     Chunks, EndpointUse, Expansion, Policy, RailsRequest, RailsTask, advise as core_advise, lower, prove_by_symmetry,
@@ -19,7 +22,16 @@ use pyo3::types::PyDict;
 /// Windows of time in which activity is counted.
 const WINDOWS: usize = 200;
 
-/// A task at the system's endpoint, with the usual Themis.
+/// Themis as it is asked for.
+fn themis(request: &RailsRequest, endpoint: Endpoint) -> Themis {
+    Themis {
+        threshold: request.threshold,
+        fixed_delay: request.fixed_delay,
+        endpoint: if request.endpoint_loads { endpoint } else { Endpoint::System },
+    }
+}
+
+/// A task at the system's endpoint.
 fn task(topology: &str, bytes: Size, collective: &str, scheduler: &str, request: &RailsRequest) -> PyResult<RailsTask> {
     Ok(RailsTask {
         topology: Topology::parse(topology).map_err(raise)?,
@@ -30,7 +42,8 @@ fn task(topology: &str, bytes: Size, collective: &str, scheduler: &str, request:
         chunks: request.chunks.unwrap_or(Chunks::Endpoint),
         sharing: request.sharing,
         offload: request.offload,
-        themis: Themis::default(),
+        themis: themis(request, Endpoint::System),
+        packets: request.packets.clone(),
         seed: request.seed,
         endpoint: Endpoint::System,
     })
@@ -60,15 +73,14 @@ pub fn rails<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut request = RailsRequest::default();
     fill("rails", &mut request, RailsRequest::INPUTS, options)?;
-    let RailsRequest { threshold, fixed_delay, seed, .. } = request;
-    let jitter = request.jitter_ns.map(|most_ps| Jitter { most_ps, seed, enforced });
+    let jitter = request.jitter_ns.map(|most_ps| Jitter { most_ps, seed: request.seed, enforced });
     let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
     if jitter.is_some() && endpoint != Endpoint::System {
         let text = "jitter is of NPUs whose endpoint is the system's; leave one of them out";
         return Err(raise(Error::new(Code::NotApplicable, text)));
     }
     let task = RailsTask {
-        themis: Themis { threshold, fixed_delay },
+        themis: themis(&request, endpoint),
         endpoint,
         ..task(topology.0, bytes, collective.0, scheduler.0, &request)?
     };
@@ -131,6 +143,7 @@ pub fn rails<'py>(
         jittered_time_ns: jittered.map(nanos),
         utilization: timed.mean_utilization(topology),
         utilization_bound: bound,
+        header_share: plan.header_share(topology),
         dimensions: table,
         orders: orders,
         proof: proof,
@@ -179,6 +192,10 @@ pub fn rails_messages(
 ) -> PyResult<(Fabric, Schedule)> {
     let mut request = RailsRequest::default();
     fill("rails_messages", &mut request, RailsRequest::INPUTS, options)?;
+    if request.packets.is_some() {
+        let what = "packets of messages are the system's that times them; leave packets out";
+        return Err(raise(Error::new(Code::NotApplicable, what)));
+    }
     let task = task(topology.0, bytes, collective.0, scheduler.0, &request)?;
     let slices = slices.get("slices")?;
     run(py, || {
@@ -187,6 +204,126 @@ pub fn rails_messages(
         let schedule = lower(&expansion, &plan, &timed, slices)?;
         Ok((Fabric(expansion.fabric.into()), schedule.into()))
     })
+}
+
+/// A flight as `rails_flights` takes it: collective, bytes, dimensions from 1 (none: all), start in ns, numbers of the
+/// flights before it that are to be over, priority.
+type RailsFlightTuple = (String, Size, Fit<Vec<u8>>, Number, Fit<Vec<usize>>, Fit<u32>);
+
+/// A `RailsFlights`: collectives in flight together on a network, ordered by one scheduler. At an `endpoint` other than
+/// `system`, `order` says which goes first: `fifo`, `lifo` or `priority`. `shared_loads`: Themis counts as load what
+/// dimensions still have to do of others when one starts. Other arguments are those of `rails`.
+///
+/// Raises AntiphonError: as `rails`; `bad-spec` for flights after others that are not before them, and for dimensions.
+#[literal_defaults]
+#[pyfunction]
+#[pyo3(signature = (topology, flights, scheduler, order = "fifo", shared_loads = false, endpoint = "system", **options: "Unpack[RailsOptions]") -> "RailsFlights")]
+pub fn rails_flights<'py>(
+    py: Python<'py>,
+    topology: Text<'_>,
+    flights: Vec<RailsFlightTuple>,
+    scheduler: Text<'_>,
+    order: Named<Order>,
+    shared_loads: bool,
+    endpoint: Text<'_>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut request = RailsRequest::default();
+    fill("rails", &mut request, RailsRequest::INPUTS, options)?;
+    let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
+    let policy = Policy::parse(scheduler.0).map_err(raise)?;
+    let chunks = match request.chunks {
+        None => None,
+        Some(Chunks::Count(chunks)) => Some(chunks),
+        Some(_) => return Err(refuse_in_flight("chunks best is of one collective; give a number")),
+    };
+    if request.jitter_ns.is_some() || request.sharing > 1 {
+        return Err(refuse_in_flight("jitter and sharing are of one collective; leave them out"));
+    }
+    let usual = if endpoint == Endpoint::System { policy.queue() } else { QueuePolicy::Oldest };
+    let how = Carriage {
+        chunks,
+        queue: request.intra.unwrap_or(usual),
+        offload: request.offload,
+        endpoint,
+        order: order.0,
+        packets: request.packets.clone(),
+        shared_loads,
+    };
+    let read = |(number, flight): (usize, &RailsFlightTuple)| {
+        let (kind, bytes, dimensions, start_ns, after, priority) = flight;
+        let refused = |code, what: String| raise(Error::new(code, what).at(format_args!("flight {number}")));
+        let from_0 = |&number: &u8| number.checked_sub(1).ok_or("dimensions count from 1");
+        let dimensions = dimensions.0.iter().map(from_0).collect::<Result<_, _>>();
+        if !(0.0..=MAX_NANOS).contains(&start_ns.0) {
+            let what = format!("start_ns is {}; expected 0 to {MAX_NANOS:e}", start_ns.0);
+            return Err(refused(Code::BadSize, what));
+        }
+        Ok(RailsFlight {
+            kind: Kind::parse(kind).map_err(|error| raise(error.at(format_args!("flight {number}"))))?,
+            bytes: bytes.0,
+            dimensions: dimensions.map_err(|what| refused(Code::BadSpec, what.into()))?,
+            start_ps: picos(start_ns.0),
+            after: after.0.clone(),
+            priority: priority.0,
+        })
+    };
+    let flights = flights.iter().enumerate().map(read).collect::<PyResult<Vec<_>>>()?;
+    let topology = Topology::parse(topology.0).map_err(raise)?;
+    let timed = run(py, || {
+        let search = OrderSearch { queue: how.queue, seed: request.seed, ..OrderSearch::default() };
+        let scheduler = policy.scheduler(themis(&request, endpoint), search);
+        fly(&topology, &flights, &*scheduler, how.clone())
+    })?;
+    let time_ps = timed.iter().map(|flight| flight.finish_ps).max().unwrap_or(0);
+    let mut busy = vec![0.0; topology.dimensions.len()];
+    for flight in &timed {
+        for stage in flight.plan.orders.iter().flat_map(|order| flight.plan.stages(&flight.group.topology, order)) {
+            busy[usize::from(flight.group.numbers[usize::from(stage.dimension)])] += stage.busy_ps as f64;
+        }
+    }
+    let share = |number: usize| busy[number] / time_ps.max(1) as f64;
+    let dimensions = topology.dimensions.iter().enumerate();
+    let rated = dimensions.clone().map(|(number, dimension)| share(number) * dimension.npu_rate().0 as f64);
+    let utilization = rated.sum::<f64>() / topology.total_rate() as f64;
+    let table = Table::new(py)
+        .column("name", dimensions.clone().map(|(number, dimension)| name(number, dimension)))?
+        .column("spec", topology.dimensions.iter().map(Dimension::spec))?
+        .column("utilization", dimensions.map(|(number, _)| share(number)))?;
+    let rows = table!(py, row in timed.iter().zip(&flights), {
+        collective: row.1.kind.name(),
+        bytes: row.1.bytes,
+        chunks: row.0.plan.orders.len() as u64,
+        start_ns: nanos(row.0.start_ps),
+        finish_ns: nanos(row.0.finish_ps),
+    })?;
+    let orders: Vec<Vec<(Vec<u64>, Vec<u64>)>> = timed.iter().map(in_whole).collect();
+    record!(py, "RailsFlights", {
+        topology: &topology.name,
+        npus: topology.npus(),
+        scheduler: policy.name(),
+        intra: how.queue.name(),
+        endpoint: endpoint.spec(),
+        order: order.0.name(),
+        shared_loads: shared_loads,
+        time_ns: nanos(time_ps),
+        utilization: utilization,
+        dimensions: table,
+        flights: rows,
+        orders: orders,
+    })
+}
+
+fn refuse_in_flight(what: &str) -> PyErr {
+    raise(Error::new(Code::NotApplicable, what))
+}
+
+/// Orders of a flight's chunks in numbers of the whole network.
+fn in_whole(flight: &TimedRailsFlight) -> Vec<(Vec<u64>, Vec<u64>)> {
+    let number = |of: u64| u64::from(flight.group.numbers[of as usize - 1]) + 1;
+    let whole = |path: Vec<u64>| path.into_iter().map(number).collect();
+    let orders = flight.plan.orders.iter().map(|order| paths(flight.plan.kind, order));
+    orders.map(|(first, gather)| (whole(first), whole(gather))).collect()
 }
 
 /// Dimension numbers, from 1, of the stages before the AllGather and of the AllGather.

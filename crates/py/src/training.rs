@@ -287,10 +287,11 @@ impl TrainingPlan {
     /// An `Iteration` on a multi-dimensional network, where exchanges under way share the dimensions; arguments as in
     /// `rails`. Gradients are exchanged among ranks with the same part of the model. At an endpoint other than `system`
     /// `order` says which exchange goes first: `priority`, `fifo` or `lifo`. With it an `Energy` for each exchange, without
-    /// static power, and watts of that, both by the energies of `platform`, if there is one.
+    /// static power, and watts of that, both by the energies of `platform`, if there is one. Themis' loads begin with the
+    /// latency where there is a `fixed_delay`, and with what dimensions still have to do if they are `shared_loads`.
     ///
     /// Raises AntiphonError: as `rails`; `not-applicable` if the model cannot be divided over the first dimensions.
-    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = None, offload = false, order = "priority", platform = None) -> "tuple[Iteration, list[Energy], float]")]
+    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = None, offload = false, order = "priority", platform = None, fixed_delay = false, shared_loads = false) -> "tuple[Iteration, list[Energy], float]")]
     fn run_on_rails<'py>(
         &self,
         py: Python<'py>,
@@ -301,6 +302,8 @@ impl TrainingPlan {
         offload: bool,
         order: Named<Order>,
         platform: Option<SystemLike>,
+        fixed_delay: bool,
+        shared_loads: bool,
     ) -> PyResult<(Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>, f64)> {
         let platform = platform.map(SystemLike::get).transpose()?;
         let topology = Topology::parse(topology.0).map_err(raise)?;
@@ -312,12 +315,14 @@ impl TrainingPlan {
             offload,
             endpoint: self.endpoint,
             order: order.0,
+            packets: None,
+            shared_loads,
         };
         let (iteration, activity, uses, energies) = run(py, || {
             let groups = divided_groups(&topology, self.request.model_parallel.into())?;
             let search =
                 OrderSearch { queue: given.unwrap_or(known.queue()), stages: STAGES, ..OrderSearch::default() };
-            let scheduler = known.scheduler(Themis::default(), search);
+            let scheduler = known.scheduler(Themis { fixed_delay, ..Themis::default() }, search);
             let mut network = OnRails::new(&topology, &groups, &self.planned.graph.jobs, &*scheduler, how)?;
             let iteration = training::run(&self.planned.graph, &mut network)?;
             let activity = network.activity(iteration.time_ps, WINDOWS);

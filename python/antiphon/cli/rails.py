@@ -8,7 +8,13 @@ from typing import Any
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.output import tell
-from antiphon.view.documents.network import rails_document
+from antiphon.collective.schedules import named
+from antiphon.files import read_text
+from antiphon.network.rails import read_rails_flights
+from antiphon.view.documents.network import rails_document, rails_flights_document
+
+LARGEST_FILE = 1 << 24
+"""Files of flights are read whole; larger ones are refused."""
 
 
 @command(
@@ -24,6 +30,9 @@ def rails(
     collective: str = "all-reduce",
     scheduler: str = "baseline,themis,search",
     free_order: bool = False,
+    flights: str | None = None,
+    order: str = "fifo",
+    shared_loads: bool = False,
     system: antiphon.System,
     energy: bool,
     output: str,
@@ -39,14 +48,44 @@ def rails(
         antiphon rails ring4@1000/20ns,sw8@800/700ns --scheduler baseline,themis --chunks best
         antiphon rails ace:4x4x4 --bytes 64MiB --scheduler phased --endpoint ace:sram=8MiB,fsms=20
         antiphon rails ace:4x4x4 --bytes 64MiB --scheduler phased,baseline --energy
+        antiphon rails 2D-SW_SW --flights examples/rails-flights.json --scheduler themis --shared-loads
 
     Args:
         collective: all-reduce, reduce-scatter, all-gather or all-to-all.
         scheduler: One, or several with commas, side by side.
         free_order: With jitter: NPUs do not keep to one order (may deadlock).
+        flights: A JSON list of collectives in flight together (docs/json.md), in place of one.
+        order: Of flights at an endpoint: fifo, lifo or priority.
+        shared_loads: Themis orders a flight by what dimensions still have to do of others.
     """
+    if flights is not None:
+        if energy or free_order:
+            raise antiphon.AntiphonError(
+                "energy and free order are of one collective; leave them out", "not-applicable"
+            )
+        _in_flight(topology, flights, scheduler, order, shared_loads, system, output, parameters)
+        return
     parameters |= {"system": system, "endpoint": system.endpoint, "energy": energy, "enforced": not free_order}
     runs = [antiphon.rails(topology, size, collective, name, **parameters) for name in scheduler.split(",")]
     documents = [run.to_dict() for run in runs]
     document = documents[0] if len(runs) == 1 else {"runs": documents}
     tell("rails", document, output, partial(rails_document, runs), "runs")
+
+
+def _in_flight(
+    topology: str,
+    file: str,
+    scheduler: str,
+    order: str,
+    shared_loads: bool,
+    system: antiphon.System,
+    output: str,
+    parameters: dict[str, Any],
+) -> None:
+    """The same flights by every scheduler."""
+    with named(file):
+        flights = read_rails_flights(read_text(file, LARGEST_FILE))
+    parameters |= {"order": order, "shared_loads": shared_loads, "endpoint": system.endpoint}
+    runs = [antiphon.rails_flights(topology, flights, name, **parameters) for name in scheduler.split(",")]
+    document = {"runs": [run.to_dict() for run in runs]}
+    tell("rails-flights", document, output, partial(rails_flights_document, runs), "runs")

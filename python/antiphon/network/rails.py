@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, SupportsIndex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
 
 from antiphon._core import Fabric, Schedule, System
 from antiphon._core import advise_rails as core_advise_rails
 from antiphon._core import rails as core_rails
+from antiphon._core import rails_flights as core_rails_flights
 from antiphon._core import rails_messages as core_rails_messages
 from antiphon.arguments import expect
 from antiphon.declared import takes
+from antiphon.errors import AntiphonError
+from antiphon.files import parse_json
 from antiphon.given import as_system
-from antiphon.names import Collective, Scheduler
+from antiphon.names import Collective, Order, Scheduler
 from antiphon.platforms import read_endpoint
-from antiphon.results import RailsAdvice, RailsRun
+from antiphon.results import RailsAdvice, RailsFlights, RailsRun, Table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -59,6 +66,138 @@ def rails(
     expect("energy", energy, bool)
     platform, endpoint = as_system(system), read_endpoint(endpoint)
     return core_rails(topology, bytes, collective, scheduler, enforced, endpoint, energy, platform, **options)
+
+
+@dataclass(frozen=True)
+class RailsFlight:
+    """A collective that is launched at some time.
+
+    >>> RailsFlight("16MiB", dimensions=[1], name="rows").start_ns
+    0.0
+
+    Attributes:
+        bytes: full buffer size, a number of bytes or text.
+        collective: as in ``rails``.
+        dimensions: those along which it goes, from 1, in every group of NPUs along them at once; all if there are none.
+        start_ns: when it is launched at the earliest.
+        after: numbers of the flights before it in the list that are to be over before.
+        priority: with order ``priority``, at an endpoint, those of lower numbers go first.
+        name: what it is called in results.
+    """
+
+    bytes: str | SupportsIndex = 100000000
+    collective: Collective | str = "all-reduce"
+    dimensions: Sequence[int] = ()
+    start_ns: float = 0.0
+    after: Sequence[int] = ()
+    priority: int = 0
+    name: str = ""
+
+
+@takes("rails")
+def rails_flights(
+    topology: str,
+    flights: Sequence[RailsFlight],
+    scheduler: Scheduler | str = "search",
+    *,
+    order: Order | str = "fifo",
+    shared_loads: bool = False,
+    endpoint: str = "system",
+    **options: Unpack[RailsOptions],
+) -> RailsFlights:
+    """Several collectives in flight on a multi-dimensional network: their chunks queue at the same dimensions.
+
+    >>> run = rails_flights("2D-SW_SW", [RailsFlight("1MB"), RailsFlight("1MB", after=[0])], "themis")
+    >>> run.flights["start_ns"][1] == run.flights["finish_ns"][0]
+    np.True_
+
+    Args:
+        topology: as in ``rails``.
+        flights: what is launched when.
+        scheduler: as in ``rails``; it orders each by itself.
+        order: which goes first at an endpoint: ``fifo``, ``lifo`` or ``priority``.
+        shared_loads: Themis orders a collective when it starts, by what dimensions still have to do of others.
+        endpoint: as in ``rails``.
+        options: as in ``rails``, without ``jitter_ns`` and ``sharing``.
+
+    Raises:
+        AntiphonError: as ``rails``, naming the flight; ``bad-spec`` for flights after others that are not before them.
+    """
+    flights = list(flights)
+    entries = []
+    for number, each in enumerate(flights):
+        expect(f"flights[{number}]", each, RailsFlight)
+        expect(f"flights[{number}].name", each.name, str)
+        numbers = list(each.dimensions), each.start_ns, list(each.after), each.priority
+        entries.append((each.collective, each.bytes, *numbers))
+    expect("shared_loads", shared_loads, bool)
+    endpoint = read_endpoint(endpoint)
+    run = core_rails_flights(topology, entries, scheduler, order, shared_loads, endpoint, **options)
+    names = np.asarray([each.name for each in flights], "str")
+    return replace(run, flights=Table({"name": names} | dict(run.flights.items())))
+
+
+def read_rails_flights(text: str) -> list[RailsFlight]:
+    """The flights of a JSON list of objects; ``after`` has names there.
+
+    >>> read_rails_flights('[{"name": "a", "bytes": "1MiB"}, {"bytes": "2MiB", "after": ["a"]}]')[1].after
+    [0]
+
+    Raises:
+        AntiphonError: ``bad-file`` naming the entry and what is wrong.
+    """
+    try:
+        entries = parse_json(text)
+    except ValueError as error:
+        raise AntiphonError(f"flights are no JSON: {error}", "bad-file") from None
+    if not isinstance(entries, list) or not entries:
+        raise AntiphonError("flights are a JSON list of objects, at least one", "bad-file")
+    flights: list[RailsFlight] = []
+    numbers: dict[str, int] = {}
+    for place, entry in enumerate(entries):
+        try:
+            flights.append(_read_flight(entry, numbers))
+        except AntiphonError as error:
+            raise AntiphonError(f"flights[{place}]: {error.message}", "bad-file") from None
+        name = flights[-1].name or str(place)
+        if name in numbers:
+            raise AntiphonError(f"flights[{place}]: name '{name[:40]}' is there twice", "bad-file")
+        numbers[name] = place
+    return flights
+
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "bytes": (str, int),
+    "collective": (str,),
+    "dimensions": (list,),
+    "start_ns": (int, float),
+    "after": (list,),
+    "priority": (int,),
+    "name": (str,),
+}
+"""What an entry of a file of flights may say, and as what."""
+
+
+def _read_flight(entry: Any, numbers: dict[str, int]) -> RailsFlight:
+    if not isinstance(entry, dict):
+        raise AntiphonError("it is no object", "bad-file")
+    for key, value in entry.items():
+        if key not in KINDS:
+            raise AntiphonError(f"unknown key '{key[:40]}'; known: {', '.join(KINDS)}", "bad-file")
+        if not isinstance(value, KINDS[key]) or isinstance(value, bool):
+            kinds = " or ".join(kind.__name__ for kind in KINDS[key])
+            raise AntiphonError(f"{key} is no {kinds}", "bad-file")
+    for name in entry.get("after", ()):
+        if not isinstance(name, str) or name not in numbers:
+            message = (
+                f"it is after '{str(name)[:40]}', which is no entry before it; known: {', '.join(numbers) or 'none'}"
+            )
+            raise AntiphonError(message, "bad-file")
+    if not all(isinstance(number, int) and 0 < number <= 8 for number in entry.get("dimensions", ())):
+        raise AntiphonError("dimensions are numbers from 1 to 8", "bad-file")
+    if not 0 <= entry.get("priority", 0) < 1 << 32:
+        raise AntiphonError("priority is a whole number from 0 to 4,294,967,295", "bad-file")
+    return RailsFlight(**entry | {"after": [numbers[name] for name in entry.get("after", ())]})
 
 
 def rails_messages(

@@ -6,7 +6,16 @@ from antiphon.results.configured import Configured
 from antiphon.results.endpoint import EndpointUse
 from antiphon.results.energy import Area, Energy
 from antiphon.results.formats import FileProof
-from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
+from antiphon.results.network import (
+    EngineAdvice,
+    Latency,
+    NocResult,
+    RailsAdvice,
+    RailsFlights,
+    RailsRun,
+    Router,
+    TreesAdvice,
+)
 from antiphon.results.records import Algorithm, Parameter
 from antiphon.results.replanned import Replanned
 from antiphon.results.table import Column, Table, rows_of
@@ -29,6 +38,7 @@ __all__ = [
     "Parameter",
     "Proof",
     "RailsAdvice",
+    "RailsFlights",
     "RailsRun",
     "Replanned",
     "Result",

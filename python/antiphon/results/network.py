@@ -133,6 +133,7 @@ class RailsRun(Result):
         "no scheduler reaches more in an AllReduce, latency apart; None for other collectives and where switches"
         " reduce."
     )
+    header_share: float = says("headers' share of all bytes that an NPU sends, 0 without ``packets``.")
     proof: str | None = says(
         "what was proven of the plan's messages, by symmetry, and what that rests on; None where they are too many"
         " or switches reduce."
@@ -171,6 +172,42 @@ class RailsRun(Result):
         starts = self.timeline["start_ns"].tolist()
         of = {name: (starts, share.tolist()) for name, share in self.timeline.items() if name != "start_ns"}
         return plot.lines(f"{self.scheduler} on {self.topology}", of, "time", "share of time with a chunk")
+
+
+@record
+class RailsFlights(Result):
+    """Several collectives in flight on a multi-dimensional network.
+
+    >>> import antiphon
+    >>> antiphon.rails_flights("2D-SW_SW", [antiphon.RailsFlight("1MB")], scheduler="baseline").flights.height
+    1
+    """
+
+    topology: str = says("preset name or specification.")
+    npus: int = says("NPUs of the topology.")
+    scheduler: str = says("who ordered the chunks of each.")
+    intra: str = says("queue policy of a dimension.")
+    endpoint: str = says("what stands between memory and links.")
+    order: str = says("which goes first at an endpoint: ``fifo``, ``lifo`` or ``priority``.")
+    shared_loads: bool = says("Themis counted what dimensions still had to do of others.")
+    time_ns: float = says("completion of the last.")
+    utilization: float = says("mean over dimensions, weighted by their rates, 0 to 1.")
+    dimensions: Table = says("``name``, ``spec``, ``utilization``.")
+    flights: Table = says("``name``, ``collective``, ``bytes``, ``chunks``, ``start_ns``, ``finish_ns``.")
+    orders: list[list[tuple[list[int], list[int]]]] = says("of each flight as in ``RailsRun``.", APART)
+
+    headline = "RailsFlights {0.flights.height:,} on {0.topology} by {0.scheduler} ({0.intra}): {0.time_ns:,.1f} ns"
+
+    def plot(self) -> Figure:
+        """When each is under way (extra ``plots``)."""
+        rows = self.flights.rows()
+        tracks = {
+            row["name"] or f"flight {number}": [
+                (row["start_ns"], row["finish_ns"] - row["start_ns"], row["collective"])
+            ]
+            for number, row in enumerate(rows)
+        }
+        return plot.spans(f"{len(rows):,} flights on {self.topology}", tracks)
 
 
 @record

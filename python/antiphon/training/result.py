@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon._core import System
 from antiphon.results import Energy, Iteration, Result, Table
-from antiphon.training.memory import Memory
 from antiphon.results.record import APART, ASKED, PLATFORM, Part, record, said, says
+from antiphon.training.memory import Memory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -27,8 +27,8 @@ from antiphon.given import as_fabric, as_system
 from antiphon.models.given import workload
 from antiphon.names import Fidelity, InFlight, Order
 from antiphon.results import Table
-from antiphon.training.memory import check_memory, memory_of
 from antiphon.training.energy import iteration_energy
+from antiphon.training.memory import check_memory, memory_of
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
 from antiphon.training.traces import write_traces

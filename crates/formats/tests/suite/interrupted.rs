@@ -95,6 +95,7 @@ fn rails_and_training() {
         sharing: 1,
         offload: false,
         themis: Themis::default(),
+        packets: None,
         seed: 1,
         endpoint: Endpoint::System,
     };

@@ -13,7 +13,9 @@ use antiphon_sim::Order;
 use antiphon_sim::rails::orders::{RailsPlan, Stage};
 use antiphon_sim::rails::stage_endpoint::{RailsEndpoint, RailsGroup};
 use antiphon_sim::rails::stage_loop::{StageLoop, StageService, StageSpan, Step, spread};
-use antiphon_sim::rails::{EndpointUse, QueuePolicy, Scheduler, add_span, check_steps, chunks_of, dynamic_energy};
+use antiphon_sim::rails::{
+    EndpointUse, Packets, QueuePolicy, Scheduler, add_span, check_steps, chunks_of, dynamic_energy,
+};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -57,7 +59,7 @@ pub fn divided_groups(topology: &Topology, ranks: u64) -> Result<[RailsGroup; 2]
 }
 
 /// How exchanges go over a topology.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Carriage {
     /// Parts of an exchange; none: as many as have the size of the endpoint's chunks, 64 where it has none.
     pub chunks: Option<u32>,
@@ -69,12 +71,18 @@ pub struct Carriage {
     pub endpoint: Endpoint,
     /// Which exchange goes first, at an endpoint.
     pub order: Order,
+    /// Packets of the dimensions, if messages have headers.
+    pub packets: Option<Packets>,
+    /// Whether an exchange is ordered when it starts, with what others still have to do on every dimension.
+    pub shared_loads: bool,
 }
 
 /// ChunkSteps of all exchanges queue at the same dimensions.
-pub struct OnRails {
+pub struct OnRails<'s> {
     engine: StageLoop,
     order: Order,
+    /// Who orders an exchange when it starts, if that is then.
+    scheduler: Option<&'s dyn Scheduler>,
     exchanges: Vec<InChunks>,
     /// By chunk in the engine: its exchange, and its number there.
     owners: Vec<(u32, usize)>,
@@ -86,7 +94,7 @@ pub struct OnRails {
     /// When exchanges were under way, and how many are.
     under_way: (Vec<(Picos, Picos)>, u32),
     /// Plans of exchanges, on their groups' dimensions.
-    plans: Vec<(Topology, RailsPlan)>,
+    plans: Vec<(RailsGroup, RailsPlan)>,
     npus: u64,
 }
 
@@ -110,26 +118,31 @@ struct InChunks {
     start_ps: Picos,
 }
 
-impl OnRails {
+impl<'s> OnRails<'s> {
     /// A transport for the exchanges of a graph, which run in the group of NPUs of their group's number, with their chunks
     /// ordered by `scheduler`. Exchanges of the same kind and size in the same group have the same orders. A part arrives
     /// with its last chunk in order.
     ///
     /// # Errors
-    /// As [`RailsPlan::uniform`], [`check_steps`] and [`RailsEndpoint::new`]; [`Code::NotApplicable`] for messages and barriers, and [`Order::Fair`].
+    /// As [`RailsPlan::uniform`], [`check_steps`] and [`RailsEndpoint::new`]; [`Code::NotApplicable`] for messages and barriers,
+    /// [`Order::Fair`], and loads that are shared at an endpoint.
     pub fn new(
         topology: &Topology,
         groups: &[RailsGroup],
         graph: &JobGraph,
-        scheduler: &dyn Scheduler,
+        scheduler: &'s dyn Scheduler,
         how: Carriage,
-    ) -> Result<OnRails> {
+    ) -> Result<OnRails<'s>> {
+        if how.shared_loads && how.endpoint != Endpoint::System {
+            let what = "loads are shared where the endpoint is the system's; leave shared loads or the endpoint out";
+            return Err(Error::new(Code::NotApplicable, what));
+        }
         if how.order == Order::Fair {
             let what = "order fair is of links that flights share; give fifo, lifo or priority on rails";
             return Err(Error::new(Code::NotApplicable, what));
         }
-        let (plans, which) = scheduled(groups, graph, scheduler, how)?;
-        let (engine, endpoint, chunks) = served(topology, &plans, &which, how)?;
+        let (plans, which) = scheduled(groups, graph, scheduler, &how)?;
+        let (engine, endpoint, chunks) = served(topology, &plans, &which, &how)?;
         let mut parts = graph.parts();
         let exchange = |((id, exchange), &plan): ((u32, &JobExchange), &usize)| {
             let (chunks, bytes) = (chunks[plan].clone(), exchange.bytes);
@@ -143,13 +156,14 @@ impl OnRails {
         Ok(OnRails {
             engine,
             order: how.order,
+            scheduler: how.shared_loads.then_some(scheduler),
             exchanges,
             owners: Vec::new(),
             submitted: 0,
             busy: vec![vec![]; endpoint.as_ref().map_or(topology.dimensions.len(), RailsEndpoint::servers)],
             endpoint,
             under_way: (vec![], 0),
-            plans: plans.into_iter().map(|(group, plan)| (group.topology.clone(), plan)).collect(),
+            plans: plans.into_iter().map(|(group, plan)| (group.clone(), plan)).collect(),
             npus: topology.npus(),
         })
     }
@@ -159,12 +173,31 @@ impl OnRails {
     /// # Errors
     /// As [`dynamic_energy`].
     pub fn energies(&self, system: &System) -> Result<Vec<Energy>> {
-        let of = |(topology, plan): &(Topology, RailsPlan)| {
-            let one = dynamic_energy(topology, plan, system)?;
-            Ok(one.times((self.npus / topology.npus()).into()))
+        let of = |(group, plan): &(RailsGroup, RailsPlan)| {
+            let one = dynamic_energy(&group.topology, plan, system)?;
+            Ok(one.times((self.npus / group.topology.npus()).into()))
         };
         let each = self.plans.iter().map(of).collect::<Result<Vec<_>>>()?;
         Ok(self.exchanges.iter().map(|exchange| each[exchange.plan].clone()).collect())
+    }
+
+    /// The plan of each exchange, with its group.
+    pub fn plans(&self) -> impl Iterator<Item = &(RailsGroup, RailsPlan)> {
+        self.exchanges.iter().map(|exchange| &self.plans[exchange.plan])
+    }
+
+    /// Orders an exchange that starts by what dimensions still have to do.
+    fn reschedule(&mut self, now: Picos, id: u32, scheduler: &dyn Scheduler) {
+        let exchange = &mut self.exchanges[id as usize];
+        let (group, plan) = &self.plans[exchange.plan];
+        let busy: Vec<Picos> =
+            group.numbers.iter().map(|&number| self.engine.outstanding(number.into(), now)).collect();
+        let mut plan = plan.clone();
+        scheduler.reschedule(&group.topology, &mut plan, &busy);
+        let group = group.clone();
+        exchange.chunks = Rc::new(whole(&group, &plan));
+        exchange.plan = self.plans.len();
+        self.plans.push((group, plan));
     }
 
     /// Share of each of `windows` equal windows of the time until `end` in which the links of each dimension were busy:
@@ -192,7 +225,7 @@ impl OnRails {
     }
 }
 
-impl OnRails {
+impl OnRails<'_> {
     /// What the parts of the endpoint did while something was exchanged, where it is not the system's.
     pub fn endpoint_use(&self) -> Option<EndpointUse> {
         let endpoint = self.endpoint.as_ref()?;
@@ -208,7 +241,7 @@ fn scheduled<'g>(
     groups: &'g [RailsGroup],
     graph: &JobGraph,
     scheduler: &dyn Scheduler,
-    how: Carriage,
+    how: &Carriage,
 ) -> Result<(Vec<Planned<'g>>, Vec<usize>)> {
     let mut known: HashMap<(Kind, u64, u32), usize> = HashMap::new();
     let (mut plans, mut which) = (Vec::new(), Vec::new());
@@ -223,6 +256,9 @@ fn scheduled<'g>(
                 let group = &groups[number as usize];
                 let chunks = how.chunks.map_or_else(|| chunks_of(&how.endpoint, bytes), Ok)?;
                 let mut plan = RailsPlan::uniform(&group.topology, kind, bytes, chunks, how.offload)?;
+                if let Some(packets) = &how.packets {
+                    plan = plan.in_packets(&group.topology, &packets.along(&group.numbers)?)?;
+                }
                 scheduler.schedule(&group.topology, &mut plan);
                 plans.push((group, plan));
                 *new.insert(plans.len() - 1)
@@ -232,23 +268,26 @@ fn scheduled<'g>(
     Ok((plans, which))
 }
 
+/// Steps of the chunks of a plan, stage by stage.
+fn whole(group: &RailsGroup, plan: &RailsPlan) -> ChunkSteps {
+    let step = |(number, stage): (usize, Stage)| {
+        let dimension = group.numbers[usize::from(stage.dimension)];
+        Step::Serve(StageService::of(number, Stage { dimension, ..stage }))
+    };
+    let of = |order| plan.stages(&group.topology, order).enumerate().map(step).collect();
+    plan.orders.iter().map(of).collect()
+}
+
 /// An engine for plans, its endpoint, and the steps of the chunks of each.
 fn served(
     topology: &Topology,
     plans: &[Planned],
     which: &[usize],
-    how: Carriage,
+    how: &Carriage,
 ) -> Result<(StageLoop, Option<RailsEndpoint>, Vec<Rc<ChunkSteps>>)> {
     let dimensions = topology.dimensions.len();
     if how.endpoint == Endpoint::System {
-        let whole = |(group, plan): &Planned| {
-            let step = |(number, stage): (usize, Stage)| {
-                let dimension = group.numbers[usize::from(stage.dimension)];
-                Step::Serve(StageService::of(number, Stage { dimension, ..stage }))
-            };
-            let of = |order| plan.stages(&group.topology, order).enumerate().map(step).collect();
-            Rc::new(plan.orders.iter().map(of).collect::<ChunkSteps>())
-        };
+        let whole = |(group, plan): &Planned| Rc::new(whole(group, plan));
         return Ok((StageLoop::new(dimensions, how.queue, 1), None, plans.iter().map(whole).collect()));
     }
     let of: Vec<_> = plans.iter().map(|(group, plan)| (*group, plan)).collect();
@@ -258,8 +297,11 @@ fn served(
     Ok((node.stage_loop(how.queue), Some(node), chunks))
 }
 
-impl Transport for OnRails {
+impl Transport for OnRails<'_> {
     fn submit(&mut self, now: Picos, id: u32) -> Result<bool> {
+        if let Some(scheduler) = self.scheduler {
+            self.reschedule(now, id, scheduler);
+        }
         let InChunks { chunks, priority, start_ps, .. } = &mut self.exchanges[id as usize];
         *start_ps = now;
         let (spans, count) = &mut self.under_way;
@@ -328,7 +370,15 @@ mod tests {
     use antiphon_sim::rails::scheduler::{Baseline, Themis};
 
     fn plain(chunks: u32, queue: QueuePolicy) -> Carriage {
-        Carriage { chunks: Some(chunks), queue, offload: false, endpoint: Endpoint::System, order: Order::Fifo }
+        Carriage {
+            chunks: Some(chunks),
+            queue,
+            offload: false,
+            endpoint: Endpoint::System,
+            order: Order::Fifo,
+            packets: None,
+            shared_loads: false,
+        }
     }
 
     fn topology() -> Topology {

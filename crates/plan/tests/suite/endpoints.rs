@@ -139,6 +139,7 @@ fn stages_and_messages(specs: &[&str], endpoints: &[&str]) {
                 sharing: 1,
                 offload: false,
                 themis: Themis::default(),
+                packets: None,
                 seed: 0,
                 endpoint: Endpoint::parse(endpoint).unwrap(),
             };

@@ -47,6 +47,7 @@ fn search(topology: &Topology, kind: Kind, bytes: u64, chunks: u32) -> RailsTask
         sharing: 1,
         offload: false,
         themis: Themis::default(),
+        packets: None,
         seed: 1,
         endpoint,
     }

@@ -1,5 +1,6 @@
 //! A plan: in which order each chunk goes through the dimensions.
 
+use super::packets::{PacketFormat, Packets};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES, Picos};
 use antiphon_model::collective::{Align, Kind};
@@ -120,6 +121,8 @@ pub struct RailsPlan {
     /// Whether an AllReduce gathers along every dimension but the first as soon as it has reduced there
     /// ([`super::scheduler::Phased`]), not only after it has reduced along all.
     pub phased: bool,
+    /// Packets of each dimension; none have headers where it is empty.
+    pub packets: Vec<PacketFormat>,
     /// ChunkOrder of each chunk; all chunks are of the same size.
     pub orders: Vec<ChunkOrder>,
 }
@@ -147,17 +150,33 @@ impl RailsPlan {
             align: Align::default(),
             offload,
             phased: false,
+            packets: Vec::new(),
             orders: vec![ChunkOrder::mirrored(path); chunks as usize],
         };
+        plan.check_times(topology)?;
+        Ok(plan)
+    }
+
+    /// The plan in packets.
+    ///
+    /// # Errors
+    /// [`Code::BadSize`] for another number of formats than dimensions; [`Code::TooLarge`].
+    pub fn in_packets(mut self, topology: &Topology, packets: &Packets) -> Result<RailsPlan> {
+        self.packets = packets.of(topology.dimensions.len())?;
+        self.check_times(topology)?;
+        Ok(self)
+    }
+
+    fn check_times(&self, topology: &Topology) -> Result<()> {
         for (number, dimension) in topology.dimensions.iter().enumerate() {
-            let stage = plan.busy(dimension, Basic::Exchange, 1)
+            let stage = self.busy(number, dimension, Basic::Exchange, 1)
                 + u128::from(dimension.npu_latency()) * u128::from(dimension.steps());
-            if stage.saturating_mul(2 * u128::from(chunks)) > MAX_TIME {
+            if stage.saturating_mul(2 * self.orders.len() as u128) > MAX_TIME {
                 let what = format!("dimension {}: its stages could take more than two hours; send less", number + 1);
                 return Err(Error::new(Code::TooLarge, what));
             }
         }
-        Ok(plan)
+        Ok(())
     }
 
     /// Stages of one order, first to last. An AllGather starts from a chunk divided over all
@@ -202,8 +221,8 @@ impl RailsPlan {
             parts: largest,
             size: self.size(largest),
             size_before: self.size(parts_before),
-            busy_ps: self.busy(dimension, basic, largest) as Picos,
-            latency_ps: dimension.npu_latency() * if self.offloads(dimension) { 1 } else { dimension.steps() },
+            busy_ps: self.busy(usize::from(number), dimension, basic, largest) as Picos,
+            latency_ps: self.latency(dimension),
         };
         (stage, parts)
     }
@@ -213,22 +232,50 @@ impl RailsPlan {
         ((u128::from(self.bytes) << 12) / (u128::from(parts) * self.orders.len().max(1) as u128)) as u64
     }
 
+    /// What a stage on a dimension pays besides its bytes: A_K of the Themis paper (section 4.4).
+    pub(super) fn latency(&self, dimension: &Dimension) -> Picos {
+        dimension.npu_latency() * if self.offloads(dimension) { 1 } else { dimension.steps() }
+    }
+
     fn offloads(&self, dimension: &Dimension) -> bool {
         self.offload && dimension.shape == DimensionShape::Switch
     }
 
-    /// Time a chunk takes on a dimension where it is `1 / parts` of its size: what an NPU sends over
+    /// Time a chunk takes on a dimension where it is `1 / parts` of its size: what an NPU sends, and its headers, over
     /// its rate, rounded up (Themis, ISCA 2022, sections 2.3 and 4.4).
-    fn busy(&self, dimension: &Dimension, basic: Basic, parts: u64) -> u128 {
+    fn busy(&self, number: usize, dimension: &Dimension, basic: Basic, parts: u64) -> u128 {
         let (numerator, denominator) = self.share(dimension, basic);
+        let headers = self.headers(number, dimension, basic, parts).saturating_mul(1_000_000_000_000);
+        let headers_ps = headers.div_ceil(u128::from(dimension.npu_rate().0));
         // At most 2^50 * 2^40 * 10^12 (2^40) / ..., so the denominator is divided in two steps.
         let bytes_ps = u128::from(self.bytes) * 1_000_000_000_000;
         let parts = u128::from(parts) * self.orders.len().max(1) as u128;
         let scale = parts * u128::from(dimension.npu_rate().0);
-        match bytes_ps.checked_mul(u128::from(numerator)) {
-            Some(product) => product.div_ceil(scale.saturating_mul(u128::from(denominator))),
-            None => (bytes_ps / u128::from(denominator)).saturating_mul(u128::from(numerator)).div_ceil(scale),
-        }
+        headers_ps
+            + match bytes_ps.checked_mul(u128::from(numerator)) {
+                Some(product) => product.div_ceil(scale.saturating_mul(u128::from(denominator))),
+                None => (bytes_ps / u128::from(denominator)).saturating_mul(u128::from(numerator)).div_ceil(scale),
+            }
+    }
+
+    /// Bytes of the headers that an NPU sends with a chunk in one stage: each message of the basic algorithm is cut into
+    /// packets by itself, those around a ring are halves, one for either direction.
+    fn headers(&self, number: usize, dimension: &Dimension, basic: Basic, parts: u64) -> u128 {
+        let Some(format) = self.packets.get(number) else { return 0 };
+        let size = u128::from(dimension.size);
+        let parts = u128::from(parts) * self.orders.len().max(1) as u128;
+        // Packets of a message that is one of so many parts of the chunk.
+        let cut = |into: u128| u128::from(self.bytes).div_ceil(parts * into * u128::from(format.payload));
+        let packets = match (dimension.shape, basic) {
+            (_, Basic::Reduce | Basic::Gather) if self.offloads(dimension) && self.kind == Kind::AllReduce => cut(2),
+            (DimensionShape::Switch, Basic::Reduce | Basic::Gather) => {
+                (1..=dimension.size.ilog2()).map(|step| cut(1 << step)).sum()
+            }
+            (DimensionShape::Ring, Basic::Exchange) => size * size / 4 * cut(size),
+            (DimensionShape::Ring, _) => 2 * (size - 1) * cut(2 * size),
+            _ => (size - 1) * cut(size),
+        };
+        packets.saturating_mul(u128::from(format.header))
     }
 
     /// What an NPU sends in one stage, as a share of the chunk where it is largest. In an AllToAll on a
@@ -244,17 +291,31 @@ impl RailsPlan {
         }
     }
 
-    /// Bytes an NPU sends on each dimension.
+    /// Bytes an NPU sends on each dimension, without headers.
     pub fn bytes_sent(&self, topology: &Topology) -> Vec<f64> {
-        let mut sent = vec![0.0; topology.dimensions.len()];
-        for order in &self.orders {
-            for stage in self.stages(topology, order) {
-                let number = usize::from(stage.dimension);
-                let (numerator, denominator) = self.share(&topology.dimensions[number], stage.basic);
-                sent[number] += stage.size as f64 / 4096.0 * numerator as f64 / denominator as f64;
-            }
+        self.sums(topology, |stage, dimension| {
+            let (numerator, denominator) = self.share(dimension, stage.basic);
+            stage.size as f64 / 4096.0 * numerator as f64 / denominator as f64
+        })
+    }
+
+    /// Share of headers in all bytes that an NPU sends.
+    pub fn header_share(&self, topology: &Topology) -> f64 {
+        let headers = self.sums(topology, |stage, dimension| {
+            self.headers(usize::from(stage.dimension), dimension, stage.basic, stage.parts) as f64
+        });
+        let headers: f64 = headers.iter().sum();
+        headers / (headers + self.bytes_sent(topology).iter().sum::<f64>())
+    }
+
+    /// A sum over the stages of every dimension.
+    fn sums(&self, topology: &Topology, of: impl Fn(&Stage, &Dimension) -> f64) -> Vec<f64> {
+        let mut sums = vec![0.0; topology.dimensions.len()];
+        for stage in self.orders.iter().flat_map(|order| self.stages(topology, order)) {
+            let number = usize::from(stage.dimension);
+            sums[number] += of(&stage, &topology.dimensions[number]);
         }
-        sent
+        sums
     }
 }
 

@@ -7,6 +7,7 @@
 //! packet.
 
 use super::orders::{Basic, ChunkOrder, RailsPlan, Stage};
+use super::packets::PacketFormat;
 use super::stage_loop::{QueuePolicy, RailsTimes, StageLoop, StageService, StageSpan, Step};
 use super::stage_phases::{PARTS, phases};
 use super::stage_use::{EndpointUse, PartUse, RoomUse, add_span, joined, total};
@@ -23,7 +24,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// Some dimensions of a topology, or parts of them, as a topology of its own.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RailsGroup {
     /// What it is by itself.
     pub topology: Topology,
@@ -61,13 +62,13 @@ impl RailsEndpoint {
         }
         let mut at = RailsEndpoint { dimensions, endpoint, partition: Partition { fsms: vec![], sram: vec![] } };
         let Endpoint::Ace(ace) = endpoint else { return Ok(at) };
-        let plans: Vec<_> = plans.iter().map(|(group, plan)| (*group, different(group, plan))).collect();
+        let plans: Vec<_> = plans.iter().map(|(group, plan)| (*group, *plan, different(group, plan))).collect();
         let size = |chunk: &ChunkPhases| (chunk.phases.len(), chunk.whole());
-        let largest = plans.iter().rev().max_by_key(|(_, orders)| orders.iter().map(|of| size(&of.chunk)).max());
-        if let Some((group, orders)) = largest {
-            at.partition = Partition::divided(&ace, &at.needs(&ace, group, orders))?;
+        let largest = plans.iter().rev().max_by_key(|(.., orders)| orders.iter().map(|of| size(&of.chunk)).max());
+        if let Some((group, plan, orders)) = largest {
+            at.partition = Partition::divided(&ace, &at.needs(&ace, group, &plan.packets, orders))?;
         }
-        plans.iter().flat_map(|(_, orders)| orders).try_for_each(|of| at.partition.expect_room(&of.chunk))?;
+        plans.iter().flat_map(|(.., orders)| orders).try_for_each(|of| at.partition.expect_room(&of.chunk))?;
         Ok(at)
     }
 
@@ -162,7 +163,7 @@ impl RailsEndpoint {
     fn steps(&self, group: &RailsGroup, plan: &RailsPlan, number: usize) -> Vec<Step> {
         let stages: Vec<Stage> = plan.stages(&group.topology, &plan.orders[number]).collect();
         let Endpoint::Ace(ace) = self.endpoint else {
-            return self.messages(group, &stages, 0..stages.len(), number);
+            return self.messages(group, &plan.packets, &stages, 0..stages.len(), number);
         };
         let chunk = phases(&stages);
         let sram = |phase: usize| self.partition.sram_room(&chunk, phase);
@@ -173,7 +174,7 @@ impl RailsEndpoint {
         for (index, (phase, next)) in chunk.phases.iter().zip(chunk.sizes().skip(1)).enumerate() {
             let fsm = self.partition.fsm_room(&chunk, number, index);
             list.push(Step::Take(fsm, 1));
-            list.extend(self.messages(group, &stages, phase.stages.clone(), number));
+            list.extend(self.messages(group, &plan.packets, &stages, phase.stages.clone(), number));
             list.extend([Step::Take(sram(index + 1), next), Step::Give(fsm, 1), Step::Give(sram(index), phase.bytes)]);
         }
         let last = stages.len().saturating_sub(1);
@@ -183,7 +184,14 @@ impl RailsEndpoint {
     }
 
     /// What is done for the messages of a range of stages that follow each other at once.
-    fn messages(&self, group: &RailsGroup, stages: &[Stage], range: Range<usize>, number: usize) -> Vec<Step> {
+    fn messages(
+        &self,
+        group: &RailsGroup,
+        packets: &[PacketFormat],
+        stages: &[Stage],
+        range: Range<usize>,
+        number: usize,
+    ) -> Vec<Step> {
         let (mut services, mut units) = (Vec::new(), Vec::new());
         let unit = parts(forwarded_by(&self.endpoint));
         for (index, stage) in range.clone().zip(&stages[range]) {
@@ -194,13 +202,15 @@ impl RailsEndpoint {
             let ring = dimension.shape == DimensionShape::Ring;
             let way = if ring { number % 2 } else { 0 };
             let rate = Rate(if ring { (dimension.npu_rate().0 / 2).max(1) } else { dimension.npu_rate().0 });
+            let format = packets.get(usize::from(stage.dimension));
             for message in messages(dimension, stage) {
+                let wire = format.map_or(message, |format| format.wire(message, PARTS));
                 let link = StageService {
                     server: 2 * group.numbers[usize::from(stage.dimension)] + way as u8,
                     stage: index as u8,
                     size: stage.size,
                     size_before: stage.size_before,
-                    busy_ps: time(message, rate),
+                    busy_ps: time(wire, rate),
                     latency_ps: dimension.npu_latency().saturating_mul(hops(dimension, stage)) + self.endpoint.delay(),
                     early_ps: 0,
                 };
@@ -228,23 +238,29 @@ impl RailsEndpoint {
     }
 
     /// How long a chunk is in a phase that it has for itself.
-    fn duration(&self, group: &RailsGroup, stages: &[Stage], range: Range<usize>) -> u128 {
+    fn duration(&self, group: &RailsGroup, packets: &[PacketFormat], stages: &[Stage], range: Range<usize>) -> u128 {
         let time = |step| match step {
             Step::Serve(service) => u128::from(service.busy_ps + service.latency_ps - service.early_ps),
             _ => 0,
         };
-        self.messages(group, stages, range, 0).into_iter().map(time).sum()
+        self.messages(group, packets, stages, range, 0).into_iter().map(time).sum()
     }
 
     /// What all chunks of a plan need of an engine.
-    fn needs(&self, ace: &AceEndpoint, group: &RailsGroup, orders: &[DifferentOrder]) -> EngineNeeds {
+    fn needs(
+        &self,
+        ace: &AceEndpoint,
+        group: &RailsGroup,
+        packets: &[PacketFormat],
+        orders: &[DifferentOrder],
+    ) -> EngineNeeds {
         let mut needs = EngineNeeds::default();
         for DifferentOrder { stages, chunk, count } in orders {
             needs.phases.resize(needs.phases.len().max(chunk.phases.len()), PhaseNeed::default());
             for (need, phase) in needs.phases.iter_mut().zip(&chunk.phases) {
                 let rate = group.topology.dimensions[usize::from(stages[phase.stages.start].dimension)].npu_rate().0;
                 need.bytes = need.bytes.max(phase.bytes);
-                need.duration += (self.duration(group, stages, phase.stages.clone()) * count).max(1);
+                need.duration += (self.duration(group, packets, stages, phase.stages.clone()) * count).max(1);
                 need.rate_bytes = need.rate_bytes.max(u128::from(rate) * u128::from(phase.bytes));
             }
             needs.results = needs.results.max(chunk.results);
@@ -255,6 +271,13 @@ impl RailsEndpoint {
         needs.writing = of(storing(ace).rate, needs.results);
         needs
     }
+}
+
+/// How long a chunk is in a stage at an endpoint that it has for itself.
+pub(super) fn alone(topology: &Topology, plan: &RailsPlan, stage: Stage, endpoint: Endpoint) -> u128 {
+    let partition = Partition { fsms: vec![], sram: vec![] };
+    let at = RailsEndpoint { dimensions: topology.dimensions.len(), endpoint, partition };
+    at.duration(&RailsGroup::whole(topology), &plan.packets, &[stage], 0..1)
 }
 
 /// A different order of a plan: what its chunks do, and how many have it.

@@ -65,11 +65,14 @@ fn loaded(topology: &Topology, plan: &RailsPlan, endpoint: &Endpoint) -> u128 {
 /// system's it reads and writes memory.
 ///
 /// # Errors
-/// [`Code::NotApplicable`] where switches reduce: what that takes is not known.
+/// [`Code::NotApplicable`] where switches reduce, since what that takes is not known, and for headers of packets.
 pub fn dynamic_energy(topology: &Topology, plan: &RailsPlan, system: &System) -> Result<Energy> {
     if plan.offload {
         let what = "energy is not known of switches that reduce; leave offload or energy out";
         return Err(Error::new(Code::NotApplicable, what));
+    }
+    if !plan.packets.is_empty() {
+        return Err(Error::new(Code::NotApplicable, "energy leaves out headers; leave packets or energy out"));
     }
     let mut moved = Moved::default();
     let flit = u128::from(system.packet.flit_bytes);

@@ -332,6 +332,13 @@ impl StageLoop {
         chunk
     }
 
+    /// For how long a server would be busy with what was submitted, of `now`, if nothing had to wait.
+    pub fn outstanding(&self, server: usize, now: Picos) -> Picos {
+        let server = &self.servers[server];
+        let idle = if server.serving.is_empty() { now - server.at } else { 0 };
+        (server.needs + idle).saturating_sub(now)
+    }
+
     /// When something happens next.
     pub fn next(&self) -> Option<Picos> {
         self.events.peek().map(|Reverse((time, ..))| *time)

@@ -1,6 +1,7 @@
 //! What is to be scheduled, as people ask for it.
 
 use super::orders::{Basic, MAX_CHUNKS, RailsPlan, Stage};
+use super::packets::Packets;
 use super::scheduler::{ADDED, Added, Baseline, OrderSearch, Phased, Scheduler, Themis};
 use super::stage_endpoint;
 use super::stage_loop::{QueuePolicy, RailsTimes, run};
@@ -177,6 +178,8 @@ pub struct RailsTask {
     pub offload: bool,
     /// What Themis is like.
     pub themis: Themis,
+    /// Packets of the dimensions, if messages have headers.
+    pub packets: Option<Packets>,
     /// Seed of the search.
     pub seed: u64,
     /// What stands between memory and links.
@@ -196,7 +199,10 @@ impl RailsTask {
             Chunks::Best => self.search().chunks(&self.topology, self.kind, self.bytes, self.offload)?,
             Chunks::Endpoint => chunks_of(&self.endpoint, self.bytes)?,
         };
-        let plan = RailsPlan::uniform(&self.topology, self.kind, self.bytes, chunks, self.offload)?;
+        let mut plan = RailsPlan::uniform(&self.topology, self.kind, self.bytes, chunks, self.offload)?;
+        if let Some(packets) = &self.packets {
+            plan = plan.in_packets(&self.topology, packets)?;
+        }
         if self.endpoint == Endpoint::System {
             let (plan, queue) = self.scheduled(self.policy, plan);
             let timed = run(&self.topology, &plan, queue, self.sharing);
@@ -256,6 +262,7 @@ mod tests {
             sharing: 1,
             offload: false,
             themis: Themis::default(),
+            packets: None,
             seed: 1,
             endpoint: Endpoint::parse(endpoint).unwrap(),
         }

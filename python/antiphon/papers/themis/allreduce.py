@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from statistics import fmean
 from typing import Any
 
 import antiphon
 from antiphon.repro.charts import Block, Chart, Line, bar_chart, line_chart, span_chart
-from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Outcome, Steps
 from antiphon.repro.rows import Rows
@@ -18,14 +17,14 @@ from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import RailsPoint, Record
 
 DATA = Data("themis")
-"""Means over many runs agree within 1.5 %."""
-ALL = BASELINE, FIFO, SCF, BEFORE, _, _, SEARCH = DATA.named(
+ALL = BASELINE, FIFO, SCF, *BESIDE, SEARCH = DATA.named(
     "Baseline",
     "Themis+FIFO",
     "Themis+SCF",
-    "Themis+SCF, size before",
-    "Themis+FIFO, loads from A_K",
-    "Themis+SCF, loads from A_K",
+    "Themis+SCF, larger size",
+    "Themis+FIFO, loads from zero",
+    "Themis+SCF, loads from zero",
+    "Themis+SCF, larger size, loads from zero",
     "Search",
 )
 BOUND = DATA.series["Bound of any scheduler"]
@@ -50,8 +49,8 @@ def dimensions(topology: str) -> list[tuple[str, int, float, float]]:
 def run(case: Entry, size: int, **more: Any) -> RailsPoint:
     """An AllReduce by a scheduler on a topology."""
     series: Series = case["series"]
-    intra, fixed_delay = series.more["intra"] or None, series.more["fixed_delay"] == "yes"
-    return RailsPoint(case["topology"], size, series.run, intra, fixed_delay=fixed_delay, **more)
+    how = {"intra": series.more["intra"] or None, "fixed_delay": series.more["fixed_delay"] == "yes"}
+    return RailsPoint(case["topology"], size, series.run, **how | more)
 
 
 def in_two_lines(column: str) -> Callable[[Entry], str]:
@@ -182,9 +181,9 @@ def fig5(_quick: bool) -> Steps:
     return Outcome(table, rows, charts, columns=2)
 
 
-def _cases_of_fig8(quick: bool) -> list[Entry]:
+def _cases_of_fig8(quick: bool, series: Iterable[Series] = ALL) -> list[Entry]:
     megabytes = (100, 250) if quick else (100, 250, 500, 750, 1000)
-    cases = grid(series=ALL, topology=QUICK if quick else NEXT, MB=megabytes)
+    cases = grid(series=series, topology=QUICK if quick else NEXT, MB=megabytes)
     return [case | {"size": case["MB"] * MB, "what": f"{case['topology']}, {case['MB']} MB"} for case in cases]
 
 
@@ -201,8 +200,11 @@ def fig8(quick: bool) -> Steps:
         rows.each(of, "ns", "time")
         if not quick and series != BASELINE:
             faster, published = table.where(series=BASELINE).over("time", of), series.published
-            for mean, ours in (("arithmetic", faster.mean), ("geometric", faster.geometric)):
-                rows.add(of[0], "×", ours, what=f"speed-up, {mean} mean of 30", key=f"{published}: speed-up")
+            for mean, ours, key in (
+                ("arithmetic", faster.mean, f"{published}: speed-up"),
+                ("geometric", faster.geometric, ""),
+            ):
+                rows.add(of[0], "×", ours, what=f"speed-up, {mean} mean of 30", key=key)
             words = f"{series}, largest", "speed-up", f"{published}: largest speed-up"
             rows.add(of[0], "×", faster.most, *words)
     charts = [
@@ -307,30 +309,125 @@ def fig11(quick: bool) -> Steps:
     return Outcome(table, rows, [line_chart(name, of, *labels, y_max=103) for name, of in drawn], columns=3)
 
 
-def _used(table: Table, series: Series, **axes: object) -> float:
-    """Mean utilization."""
-    return fmean(table.where(series=series, **axes).column("utilization"))
+def threshold(quick: bool) -> Steps:
+    """Section 4.2: from which difference on loads are not equal."""
+    parts = (0, 16) if quick else (0, 1, 4, 16, 64, 256)
+    cases = [case | {"parts": each} for case in _cases_of_fig8(quick, (FIFO, SCF)) for each in parts]
+    runs = yield [(case, [run(case, case["size"], options=_unusual(threshold=case["parts"]))]) for case in cases]
+    table = Table(case | {"utilization": 100 * done["utilization"]} for case, (done,) in runs)
+    rows = Rows(DATA, "threshold")
+    for of in table.split("series", "parts"):
+        what = f"mean of {len(of)} points, 1/{of[0]['parts']} of a chunk" if of[0]["parts"] else "none are equal"
+        rows.add(of[0], "%", of.values("utilization").mean, what=what, key="", note="")
+    return Outcome(table, rows)
 
 
-def chunks_baseline(_cells: Cells, tables: Tables) -> Judged:
-    """That the baseline hardly depends on the number of chunks."""
-    of = tables["fig10"].where(series=BASELINE, topology=SENSITIVE).by("topology")
-    spread = max(table.values("utilization").spread for _, table in of)
-    return verdict(spread < 1), {"spread": spread}
+USUAL = {"threshold": 16, "offload": False}
 
 
-def initial_load(_cells: Cells, tables: Tables) -> Judged:
-    """At which loads Themis starts."""
+def _unusual(**options: Any) -> tuple[tuple[str, Any], ...]:
+    """Options of a run, without those that are usual, so that a run that another figure has is the same."""
+    return tuple((name, value) for name, value in options.items() if value != USUAL.get(name))
 
-    def error(schedulers: list[Series]) -> float:
-        """Mean difference to the paper's numbers, in points."""
-        off = [_used(tables["fig11"], each) - DATA.stated["fig11"][each.published].value for each in schedulers]
-        for each in schedulers:
-            for chunks in (4, 512):
-                stated = DATA.stated["fig10"][f"{each.published}, {chunks} chunks"].value
-                off.append(_used(tables["fig10"], each, chunks=chunks, topology=SENSITIVE) - stated)
-        return fmean(map(abs, off))
 
-    zero = error([FIFO, SCF])
-    delay = error(DATA.named("Themis+FIFO, loads from A_K", "Themis+SCF, loads from A_K"))
-    return verdict(zero >= delay), {"zero": zero, "delay": delay}
+POLICIES = {"FIFO": "fifo", "SCF": "scf-before", "SCF, larger size": "scf", "oldest": "oldest", "tail": "tail"}
+
+
+def intra(quick: bool) -> Steps:
+    """Section 4.3: all queue policies, of both schedulers."""
+    cases = [case | {"policy": each} for case in _cases_of_fig8(quick, (BASELINE, SCF)) for each in POLICIES]
+    runs = yield [(case, [run(case, case["size"], intra=POLICIES[case["policy"]])]) for case in cases]
+    table, fifo = Table(), 1.0
+    for case, (done,) in runs:
+        time, policy = done["time_ns"], case["policy"]
+        fifo = time if policy == "FIFO" else fifo
+        name = "Baseline" if case["series"] == BASELINE else f"Themis+{policy}"
+        found = {"series": name, "time": time, "utilization": 100 * done["utilization"], "over FIFO": time / fifo}
+        table.append(case | found)
+    rows = Rows(DATA, "intra")
+    for of in table.split("series", "policy"):
+        mean = of.values("utilization").mean
+        rows.add(of[0], "%", mean, what=f"{of[0]['policy']}, mean of {len(of)} points", key="", note="")
+    return Outcome(table, rows)
+
+
+def offload(quick: bool) -> Steps:
+    """Section 4.5: switches that reduce and multicast."""
+    cases = [case | {"offload": each} for case in _cases_of_fig8(quick, (BASELINE, FIFO, SCF)) for each in (0, 1)]
+    options = [_unusual(offload=bool(case["offload"])) for case in cases]
+    runs = yield [(case, [run(case, case["size"], options=each)]) for case, each in zip(cases, options, strict=True)]
+    table = Table(case | {"time": done["time_ns"], "utilization": 100 * done["utilization"]} for case, (done,) in runs)
+    rows = Rows(DATA, "offload")
+    for series, of in table.by("series"):
+        for does, part in of.by("offload"):
+            what = f"mean of {len(part)} points, switches {'reduce' if does else 'only forward'}"
+            rows.add(part[0], "%", part.values("utilization").mean, what=what, key="", note="")
+            if does and series != BASELINE:
+                faster = table.where(series=BASELINE, offload=1).over("time", part)
+                rows.add(part[0], "×", faster.mean, what="speed-up over the baseline where switches reduce", key="")
+    return Outcome(table, rows)
+
+
+JITTER_NS = 1000.0
+
+
+def consistency(quick: bool) -> Steps:
+    """Section 4.6: every NPU by itself."""
+    ways = {"one order": True, "any order": False}
+    cases = grid(topology=QUICK[:1] if quick else NEXT, way=ways)
+    runs = yield [
+        (
+            case,
+            [
+                run(
+                    case | {"series": SCF},
+                    100 * MB,
+                    chunks=16,
+                    options=(("jitter_ns", JITTER_NS), ("enforced", ways[case["way"]])),
+                )
+            ],
+        )
+        for case in cases
+    ]
+    table, rows = Table(), Rows(DATA, "consistency")
+    for case, (done,) in runs:
+        entry = case | {"series": f"{SCF}, {case['way']}", "what": case["topology"], "deadlock": int("stalled" in done)}
+        if not entry["deadlock"]:
+            entry["longer"] = 100 * (done["jittered_time_ns"] / done["time_ns"] - 1)
+        table.append(entry)
+        rows.add(entry, "deadlocks", entry["deadlock"], key="")
+    return Outcome(table, rows)
+
+
+def _packets(topology: str) -> str:
+    """Assumed formats: within a package, within and between servers, and of InfiniBand on the last dimension."""
+    formats = ["64+16" if latency < 100 else "256+16" for *_, latency in dimensions(topology)]
+    return ",".join([*formats[:-1], "4096+26"])
+
+
+def headers(quick: bool) -> Steps:
+    """Section 6.1: what packets leave of utilization."""
+    chunks = (1, 64) if quick else (1, 64, 512, 4096)
+    cases = grid(series=(BASELINE, FIFO, SCF), topology=QUICK if quick else NEXT, chunks=chunks)
+    runs = yield [
+        (
+            case,
+            [run(case, 100 * MB, chunks=case["chunks"], options=(("packets", _packets(case["topology"])),))],
+        )
+        for case in cases
+    ]
+    table, one = Table(), 0.0
+    for case, (done,) in runs:
+        header = 100 * done["header_share"]
+        one = header if case["chunks"] == 1 else one
+        found = {"utilization": 100 * done["utilization"], "header": header, "more header": header - one}
+        found["goodput"] = found["utilization"] * (1 - done["header_share"])
+        table.append(case | found | {"what": f"{case['topology']}, {case['chunks']} chunks"})
+    rows = Rows(DATA, "headers")
+    for of in table.split("series", "chunks"):
+        for column in ("header", "utilization", "goodput"):
+            what = f"{column}, mean of {len(of)} topologies, {of[0]['chunks']} chunks"
+            rows.add(of[0], "%", of.values(column).mean, what=what, key="", note="")
+    labels = ("chunks", "chunks", "goodput", "goodput, %")
+    charts = [line_chart(name, of, *labels, ticks=str, y_max=103) for name, of in table.by("topology")]
+    return Outcome(table, rows, charts, columns=3)

@@ -22,6 +22,7 @@ def document_of(result: object) -> Document | None:
         "Measurement": measured.measurement_document,
         "NocResult": lambda run: network.noc_document([run]),
         "RailsAdvice": network.rails_advice_document,
+        "RailsFlights": lambda run: network.rails_flights_document([run]),
         "RailsRun": lambda run: network.rails_document([run]),
         "Replay": jobs.replay_document,
         "Training": lambda training: jobs.training_document([(training, [])], []),

@@ -87,6 +87,30 @@ def endpoint_use(use: antiphon.EndpointUse | None, of: str) -> Table | None:
     )
 
 
+MOST_FLIGHTS = 100
+"""Rows of a table."""
+
+
+def rails_flights_document(runs: Sequence[antiphon.RailsFlights]) -> Document:
+    """A row for each scheduler, and one for each flight of the first."""
+    first = runs[0]
+    title = f"{first.flights.height:,} collectives in flight on {first.topology} ({first.npus:,} NPUs)"
+    schedulers = table_of(
+        runs,
+        "Scheduler {scheduler} | Queue {intra} | Time: {time_ns} | Speedup: {speedup:.2f}x | Utilization: {utilization:.1%}",
+        title,
+        speedup=lambda run: first.time_ns / run.time_ns,
+    )
+    rows = rows_of(first.flights)
+    flights = table_of(
+        rows[:MOST_FLIGHTS],
+        "Flight {name} | {collective} | Bytes: {bytes} | Chunks: {chunks} | Start: {start_ns} | End: {finish_ns}",
+        f"Flights with {first.scheduler}",
+    )
+    left = len(rows) - MOST_FLIGHTS
+    return document(schedulers, flights, left > 0 and f"and {left:,} more flights")
+
+
 def rails_advice_document(advice: antiphon.RailsAdvice) -> Document:
     """The dimensions, their rates and how these go together."""
     held = not advice.dimensions["binding"].all()

@@ -1,10 +1,12 @@
 //! Themis: every chunk starts on the dimensions that have least to do (Algorithm 1).
 
 use super::Scheduler;
-use crate::rails::orders::{ChunkOrder, RailsPlan, StagePath};
-use antiphon_base::units::MAX_BYTES;
+use crate::rails::orders::{ChunkOrder, RailsPlan, Stage, StagePath};
+use crate::rails::stage_endpoint;
+use antiphon_base::units::{MAX_BYTES, Picos};
 use antiphon_model::collective::Kind;
 use antiphon_model::fabric::Dimension;
+use antiphon_model::system::Endpoint;
 use antiphon_model::topology::Topology;
 
 /// Algorithm 1 of the Themis paper.
@@ -16,11 +18,14 @@ pub struct Themis {
     /// Whether a dimension's load starts with its fixed delay, the latency of all its steps, as the
     /// paper says; ASTRA-sim starts from zero.
     pub fixed_delay: bool,
+    /// Where loads are counted: at another endpoint than the system's a chunk counts as long as it takes there alone, with
+    /// its latency, since fewer chunks overlap.
+    pub endpoint: Endpoint,
 }
 
 impl Themis {
     /// As the paper says (section 5.3), with loads from zero.
-    pub const DEFAULT: Themis = Themis { threshold: 16, fixed_delay: false };
+    pub const DEFAULT: Themis = Themis { threshold: 16, fixed_delay: false, endpoint: Endpoint::System };
 }
 
 impl Default for Themis {
@@ -30,24 +35,31 @@ impl Default for Themis {
 }
 
 impl Scheduler for Themis {
+    fn schedule(&self, topology: &Topology, plan: &mut RailsPlan) {
+        self.reschedule(topology, plan, &[]);
+    }
+
     /// An AllReduce tracks its ReduceScatter half, and its AllGather order is the reverse: the loads of
     /// both halves are equal. An AllToAll is scheduled as a ReduceScatter is.
-    fn schedule(&self, topology: &Topology, plan: &mut RailsPlan) {
+    fn reschedule(&self, topology: &Topology, plan: &mut RailsPlan, busy_ps: &[Picos]) {
         if topology.dimensions.len() < 2 {
             return; // one order
         }
-        // Loads are kept in fractions of a picosecond, so that rounding does not decide between equals.
-        let fine = plan.bytes.leading_zeros() - MAX_BYTES.leading_zeros();
-        let kind = if plan.kind == Kind::AllReduce { Kind::ReduceScatter } else { plan.kind };
-        let one_way = RailsPlan { kind, bytes: plan.bytes << fine, ..plan.clone() };
+        // Loads are kept in fractions of a picosecond, so that rounding does not decide between equals; packets and endpoints
+        // have no such fractions.
+        let plain = self.endpoint == Endpoint::System && plan.packets.is_empty();
+        let fine = if plain { plan.bytes.leading_zeros() - MAX_BYTES.leading_zeros() } else { 0 };
+        let whole = RailsPlan { bytes: plan.bytes << fine, ..plan.clone() };
         let near = StagePath::nearest_first(topology);
         let baseline = if plan.kind == Kind::AllGather { near.reversed() } else { near };
-        let delay =
-            |dimension: &Dimension| (u128::from(dimension.npu_latency()) * u128::from(dimension.steps())) << fine;
-        let start = |dimension| if self.fixed_delay { delay(dimension) } else { 0 };
-        let mut loads: Vec<u128> = topology.dimensions.iter().map(start).collect();
+        let start = |(number, dimension): (usize, &Dimension)| {
+            let delay = if self.fixed_delay { plan.latency(dimension) } else { 0 };
+            let busy = busy_ps.get(number).copied().unwrap_or(0) / if plan.kind == Kind::AllReduce { 2 } else { 1 };
+            u128::from(delay + busy) << fine
+        };
+        let mut loads: Vec<u128> = topology.dimensions.iter().enumerate().map(start).collect();
         let thresholds: Vec<u128> =
-            (0..loads.len()).map(|emptiest| self.threshold(&one_way, topology, emptiest)).collect();
+            (0..loads.len()).map(|emptiest| self.threshold(&whole, topology, emptiest)).collect();
         let mut path = baseline;
         for chunk in 0..plan.orders.len() {
             let (least, most) = (loads.iter().min().copied().unwrap_or(0), loads.iter().max().copied().unwrap_or(0));
@@ -65,8 +77,8 @@ impl Scheduler for Themis {
             } else {
                 ChunkOrder::mirrored(path)
             };
-            for stage in one_way.stages(topology, &order) {
-                loads[usize::from(stage.dimension)] += u128::from(stage.busy_ps);
+            for stage in whole.stages(topology, &order).take(loads.len()) {
+                loads[usize::from(stage.dimension)] += self.load(topology, &whole, stage);
             }
             plan.orders[chunk] = order;
         }
@@ -79,11 +91,19 @@ impl Themis {
         let mut alone = StagePath::nearest_first(topology);
         alone.as_mut_slice().sort_by_key(|&number| usize::from(number) != emptiest);
         let order = ChunkOrder { first: alone, gather: alone.reversed() };
-        let whole = match plan.kind {
+        let largest = match plan.kind {
             Kind::AllGather => plan.stages(topology, &order).last(),
             _ => plan.stages(topology, &order).next(),
         };
-        whole.and_then(|stage| u128::from(stage.busy_ps).checked_div(self.threshold.into())).unwrap_or(0)
+        largest.and_then(|stage| self.load(topology, plan, stage).checked_div(self.threshold.into())).unwrap_or(0)
+    }
+
+    /// What a stage adds to the load of its dimension.
+    fn load(&self, topology: &Topology, plan: &RailsPlan, stage: Stage) -> u128 {
+        match self.endpoint {
+            Endpoint::System => stage.busy_ps.into(),
+            endpoint => stage_endpoint::alone(topology, plan, stage, endpoint),
+        }
     }
 }
 
@@ -101,5 +121,32 @@ mod tests {
             plan.orders.iter().position(|order| order.first != StagePath::nearest_first(&topology))
         };
         assert_eq!([0, 16, 1].map(first_other), [Some(1), Some(7), None]);
+    }
+
+    /// Switches that reduce halve what is sent, and a stage pays one latency: with loads of what is sent, all chunks of this
+    /// network start on its ring, which sends 3/4 at 3/2 of the rate.
+    #[test]
+    fn loads_are_what_is_sent_where_switches_reduce() {
+        let topology = Topology::parse("ring4@1500/0ns,sw64@1000/0ns").unwrap();
+        let mut plan = RailsPlan::uniform(&topology, Kind::AllReduce, 1 << 30, 2, true).unwrap();
+        Themis { threshold: 0, ..Themis::default() }.schedule(&topology, &mut plan);
+        // Loads after the first chunk, in units of a chunk over the switch's rate: 3/4 / 3/2 = 1/2, and 1/2 / 4.
+        let second = plan.orders[1];
+        assert_eq!(second.first.as_slice(), [1, 0]);
+        let late = Topology::parse("fc2@1000/4000ns,sw64@1000/1000ns").unwrap();
+        let mut plan = RailsPlan::uniform(&late, Kind::AllReduce, 1 << 10, 1, true).unwrap();
+        Themis { threshold: 0, fixed_delay: true, ..Themis::default() }.schedule(&late, &mut plan);
+        // One latency of 1000 ns, not six.
+        assert_eq!(plan.orders[0].first.as_slice(), [1, 0]);
+    }
+
+    #[test]
+    fn what_is_under_way_counts() {
+        let topology = Topology::parse("sw4@1000/0ns,sw4@500/0ns").unwrap();
+        let mut plan = RailsPlan::uniform(&topology, Kind::AllReduce, 1 << 30, 1, false).unwrap();
+        Themis::default().schedule(&topology, &mut plan);
+        assert_eq!(plan.orders[0].first.as_slice(), [0, 1]);
+        Themis::default().reschedule(&topology, &mut plan, &[1 << 40, 0]);
+        assert_eq!(plan.orders[0].first.as_slice(), [1, 0]);
     }
 }
