@@ -16,7 +16,7 @@ PARTLY = {
     ),
     "themis": "scf-best room dlrm-hidden just-enough over",
     "ace": "knee gap-grows",
-    "aries": "ring-steps tree-height adapt-tree hops dedicated deadlock",
+    "aries": "ring-steps tree-height trees-climb adapt-tree hops dedicated deadlock",
 }
 NOT = {
     "tto": (
@@ -27,8 +27,8 @@ NOT = {
     "themis": "initial-load sizes chunks-scf-512 stable train-resnet train-gnmt train-dlrm",
     "ace": ("times-less no-overlap resnet-mean resnet-most gnmt-most network-mean network-most mean-none mean-comm"),
     "aries": (
-        "trees-small trees-climb trees-network multi-high tree-alike ring-4 ring-8 butterfly-ring butterfly-multi"
-        " tree-grows multi-best up-to most-saved utilisation"
+        "trees-small trees-network multi-climb multi-network multi-high tree-alike ring-4 ring-8 butterfly-ring"
+        " butterfly-multi tree-grows multi-best up-to most-saved utilisation"
     ),
 }
 """Claims that hold in part, and that do not hold."""

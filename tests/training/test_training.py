@@ -289,22 +289,22 @@ def test_ranks_that_pass_on_compute_slower(tmp_path: Path) -> None:
         return antiphon.train(model, fabric, "direct", system, **(given | options))
 
     plain = trained(0.0)
-    assert plain.slower is None
-    assert not {"slow", "slower"} & plain.to_dict().keys()
+    assert plain.relays is None
+    assert not {"slow", "relays"} & plain.to_dict().keys()
     slow = trained(0.1)
-    (row,) = slow.to_dict()["slower"]
+    (row,) = slow.to_dict()["relays"]
     assert (row["rank"], row["streams"]) == (1, 2)
     assert 1 < row["slowdown"] <= 1.25
     assert slow.compute_ns == pytest.approx(plain.compute_ns * row["slowdown"])
     assert plain.compute_ns < trained(0.1, contention="dynamic").compute_ns < slow.compute_ns
     nobody = trained(0.1, "fc:3")
-    assert nobody.to_dict()["slower"] == []
+    assert nobody.to_dict()["relays"] == []
     assert nobody.compute_ns == trained(0.0, "fc:3").compute_ns
     # Gradients of even and of odd ranks at the same time.
     totals = table(
         tmp_path / "model.csv", "one,4096,8192,64,64,ALLREDUCE,ALLREDUCE", header=f"{TOTALS},fwd_comm,ig_comm"
     )
-    halves = trained(0.01, "mesh:6", totals, model_parallel=2).to_dict()["slower"]
+    halves = trained(0.01, "mesh:6", totals, model_parallel=2).to_dict()["relays"]
     assert {row["rank"]: row["streams"] for row in halves} == {1: 2, 2: 4, 3: 4, 4: 2}
     message = "what a rank passes on \\(relay_processors\\) leaves nothing to compute with"
     with pytest.raises(AntiphonError, match=message) as refused:
@@ -322,7 +322,7 @@ def test_slow_ranks_are_waited_for() -> None:
         plain, slow = (trained(ranks, overlap=overlap) for ranks in (None, "1:1.5,3:1.2"))
         assert slow.compute_ns == pytest.approx(1.5 * plain.compute_ns)
         assert slow.to_dict()["slow"] == "1:1.5,3:1.2"
-        assert slow.to_dict()["slower"] == [
+        assert slow.to_dict()["relays"] == [
             {"rank": 1, "streams": 0, "slowdown": 1.5},
             {"rank": 3, "streams": 0, "slowdown": 1.2},
         ]

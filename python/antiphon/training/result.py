@@ -70,10 +70,10 @@ class Training(Result):
     slow: str | None = says(
         "ranks that take longer to compute, as in ``0,1:1.04``; None if not given.", "slow?", default=None
     )
-    slower: Table | None = says(
+    relays: Table | None = says(
         "a row for every ``rank`` that is ``slow`` or passes on ``streams``, and how many times as long it computes"
         " beside an exchange (``slowdown``); None if ``relay_processors`` is 0 and no rank is slow.",
-        "slower?",
+        "relays?",
         default=None,
     )
 

@@ -111,7 +111,8 @@ def train(
         progress: called while collectives are simulated.
         energy: also what the exchanges of an iteration take, and static power (docs/energy.md); computation is not
             counted.
-        memory: what a rank has, such as ``16GiB``: what needs more for weights, gradients and receive buffers is refused.
+        memory: what a rank has, such as ``16GiB``; a model that needs more for weights, gradients and receive
+            buffers is refused.
         chakra: also Chakra execution traces of what every rank computes and exchanges, files ``CHAKRA.0.et``,
             ``CHAKRA.1.et``, ... (docs/formats.md), on fabrics and for overlap ``none`` and ``layerwise``.
 
@@ -193,14 +194,14 @@ def train(
         raise AntiphonError(message, "not-applicable")
     batch = default_batch(compute) if batch is None else batch
     share, streams = round(system.relay_processors * MILLION), [0] * network.ranks if settled["slow"] else []
-    plan, slower = TrainingPlan(work, compute, batch, system.endpoint, streams, **options), None
+    plan, relays = TrainingPlan(work, compute, batch, system.endpoint, streams, **options), None
     if share:
         streams = network.relays(plan, work.name)
         plan = TrainingPlan(work, compute, batch, system.endpoint, [count * share for count in streams], **options)
     if share or settled["slow"]:
         found = zip(range(network.ranks), streams, plan.slowdowns, strict=True)
         columns = ("rank", "streams", "slowdown")
-        slower = Table.of_rows([dict(zip(columns, each, strict=True)) for each in found if each[1] or each[2] > 1])
+        relays = Table.of_rows([dict(zip(columns, each, strict=True)) for each in found if each[1] or each[2] > 1])
     prefix = None if chakra is None else check_prefix(chakra, "chakra")
     if prefix is not None and isinstance(network, OnRails):
         raise AntiphonError(f"{network.name}: traces are of exchanges on fabrics, not on rails", "not-applicable")
@@ -213,7 +214,7 @@ def train(
     if limit is not None:
         check_memory(what, layers, held, limit)
     excluded = network.excluded_ranks
-    if slower and settled["slow"] and (left := set(slower["rank"].tolist()).intersection(excluded)):
+    if relays and settled["slow"] and (left := set(relays["rank"].tolist()).intersection(excluded)):
         message = f"slow {settled['slow']}: {algorithm} leaves out rank {min(left)}, which does not compute"
         raise AntiphonError(message, "not-applicable")
     if prefix is not None:
@@ -243,7 +244,7 @@ def train(
         iteration=iteration,
         layers=layers,
         energy=spent,
-        slower=slower,
+        relays=relays,
         **{each.name: settled[each.name] for each in fields(Training) if each.name in settled},
     )
 

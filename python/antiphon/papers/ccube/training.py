@@ -187,7 +187,7 @@ def fig15(quick: bool) -> Steps:
         for part in SENT_FOR:
             rows.add(e, "of the data", e[part], f"sent, {part}")
     for case, (done, usual, *slowed) in runs:
-        slowdowns = {each["rank"]: each["slowdown"] for each in done["slower"]}
+        slowdowns = {each["rank"]: each["slowdown"] for each in done["relays"]}
         for of in forwarding:
             speed = 1 / slowdowns.get(of["gpu"], 1.0)
             what = f"{of['what']}, {case['model']}"

@@ -109,11 +109,11 @@ def _one_training(training: antiphon.Training) -> list[Part]:
     told: list[Part] = [facts(table, title, energy_facts(training.energy)), *unknown(training.energy)]
     if used := endpoint_use(iteration.endpoint_use, "Endpoint"):
         told.append(used)
-    if training.slower:
+    if training.relays:
         words = (
             "Slower rank: {rank} | Streams passed on: {streams} | Computes beside an exchange: {slowdown:.3f}x as long"
         )
-        told.append(table_of(training.slower.rows(), words))
+        told.append(table_of(training.relays.rows(), words))
     return told
 
 
