@@ -140,8 +140,8 @@ class SimulationResult(Result):
     )
     ranks: Table = says(
         "row ``i`` is rank ``i``: ``finish_ns``, ``sent_bytes``, ``received_bytes``, ``reduce_ns`` (time spent adding),"
-        " ``buffer_bytes`` (the most at a time that was to be added and had been sent to it: what its receive buffers hold;"
-        " NaN if the run was divided among cores)."
+        " ``buffer_bytes`` (the most at a time that was to be added and had been sent to it: what its receive buffers"
+        " hold; NaN if the run was divided among cores)."
     )
     chunks: Table = says("``lane``, ``chunk``, ``complete_ns``; lanes of all flights are numbered through.")
     flights: Table = says(
