@@ -110,7 +110,7 @@ def test_computation_takes_as_long_as_was_measured(tmp_path: Path) -> None:
     for endpoint in ("ideal", f"{path}:sms=4"):
         system = antiphon.System().with_(endpoint=read_endpoint(endpoint))
         for compute in ("roofline", "systolic"):
-            how = {"overlap": "layerwise", "compute": compute, "contention": "static"}
+            how: Any = {"overlap": "layerwise", "compute": compute, "contention": "static"}
             times[endpoint[0], compute] = antiphon.train("alexnet", "ring:4", "ring", system, **how).compute_ns
     for compute in ("roofline", "systolic"):
         assert times["/", compute] == pytest.approx(2 * times["i", compute], rel=1e-3)

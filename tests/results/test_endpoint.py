@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import antiphon
@@ -101,7 +103,7 @@ def test_message_by_message(options: str, limit: str) -> None:
 
 def test_training_on_rails() -> None:
     system = antiphon.System().with_(endpoint="ace:memory_gb_per_s=30")
-    how = {"overlap": "both", "bucket": "layer", "compute": "roofline"}
+    how: Any = {"overlap": "both", "bucket": "layer", "compute": "roofline"}
     training = antiphon.train("resnet50", "rails:ace:4x2x2", "phased", system, **how)
     assert training.to_dict()["endpoint_use"]["limit"] == "memory_gb_per_s"
     used = training.iteration.endpoint_use

@@ -93,8 +93,8 @@ impl RankEngine {
         let busy_until = self.read_free.max(self.write_free);
         let uses = &mut self.uses;
         let passed = now - uses.at;
-        for room in 0..2 {
-            uses.held[room] += u128::from(self.all[room] - free[room]) * u128::from(passed);
+        for (room, free) in free.into_iter().enumerate() {
+            uses.held[room] += u128::from(self.all[room] - free) * u128::from(passed);
             uses.stalled[room] += if uses.waits[room] { passed } else { 0 };
         }
         match uses.waits {

@@ -8,7 +8,7 @@ from typing import Any
 import antiphon
 from antiphon.results import rows_of
 from antiphon.training.train import CHAINED
-from antiphon.view.document import Document, Loose, Part, document, facts, left_out, more, table_of
+from antiphon.view.document import Document, Loose, document, facts, left_out, more, table_of
 from antiphon.view.documents.energy import energies, energy_facts, unknown
 from antiphon.view.documents.network import endpoint_use
 from antiphon.view.text import digits, filled, format_time, platform, without_ranks
@@ -78,7 +78,7 @@ def _against(other: antiphon.Training, training: antiphon.Training) -> tuple[str
     return "" if speedup is None else f"{speedup:.3f}x", ("-" if gain < 0 else "+") + format_time(abs(gain))
 
 
-def _one_training(training: antiphon.Training) -> list[Part]:
+def _one_training(training: antiphon.Training) -> list[Loose]:
     iteration = training.iteration
     shared = training.model_parallel
     where = "each rank" if shared == 1 else f"each {shared:,} ranks that share a model"
@@ -106,9 +106,8 @@ def _one_training(training: antiphon.Training) -> list[Part]:
         rate=lambda _: digits(training.samples_per_s or 0),
     )
     title = f"{training.model} on {training.fabric} with {training.algorithm}"
-    told: list[Part] = [facts(table, title, energy_facts(training.energy)), *unknown(training.energy)]
-    if used := endpoint_use(iteration.endpoint_use, "Endpoint"):
-        told.append(used)
+    told: list[Loose] = [facts(table, title, energy_facts(training.energy)), *unknown(training.energy)]
+    told.append(endpoint_use(iteration.endpoint_use, "Endpoint"))
     if training.relays:
         words = (
             "Slower rank: {rank} | Streams passed on: {streams} | Computes beside an exchange: {slowdown:.3f}x as long"

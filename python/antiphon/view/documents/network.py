@@ -70,20 +70,24 @@ def rails_document(runs: Sequence[antiphon.RailsRun]) -> Document:
     )
     return document(
         table,
-        [part for run in runs if (part := endpoint_use(run.endpoint_use, run.scheduler))],
+        [endpoint_use(run.endpoint_use, run.scheduler) for run in runs],
         energies([(run.scheduler, run.energy) for run in runs], "Energy"),
         most is not None and f"No scheduler uses more than {most:.1%} of the rates together.",
     )
 
 
-def endpoint_use(use: antiphon.EndpointUse | None, of: str) -> Table | None:
-    """What the parts of an endpoint did, and what limits; nothing where there are none."""
+def endpoint_use(use: antiphon.EndpointUse | None, of: str) -> Table | str:
+    """What the parts of an endpoint did, and what limits; nothing where there is none."""
     if use is None:
-        return None
+        return ""
+    told = f"{of}: the limit is {use.limit}"
+    if not use.parts.height:
+        return told
     return table_of(
         rows_of(use.parts),
-        "Part {part} | Option {option} | Busy: {busy:.1%} | Waiting: {waiting:,.1f} | Limits: {limits:.1%}",
-        f"{of}: the limit is {use.limit}",
+        "Part {part} | Option {option} | Busy: {busy:.1%} | Waiting: {waits} | Limits: {limits:.1%}",
+        told,
+        waits=lambda row: "" if row["waiting"] != row["waiting"] else f"{row['waiting']:,.1f}",
     )
 
 
