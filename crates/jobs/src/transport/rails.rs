@@ -13,7 +13,7 @@ use antiphon_sim::Order;
 use antiphon_sim::rails::orders::{RailsPlan, Stage};
 use antiphon_sim::rails::stage_endpoint::{RailsEndpoint, RailsGroup};
 use antiphon_sim::rails::stage_loop::{StageLoop, StageService, StageSpan, Step, spread};
-use antiphon_sim::rails::{Packets, QueuePolicy, Scheduler, check_steps, chunks_of, dynamic_energy};
+use antiphon_sim::rails::{QueuePolicy, RailsPackets, Scheduler, check_steps, chunks_of, dynamic_energy};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -70,7 +70,7 @@ pub struct Carriage {
     /// Which exchange goes first, at an endpoint.
     pub order: Order,
     /// Packets of the dimensions, if messages have headers.
-    pub packets: Option<Packets>,
+    pub packets: Option<RailsPackets>,
     /// Whether an exchange is ordered when it starts, with what others still have to do on every dimension.
     pub shared_loads: bool,
 }

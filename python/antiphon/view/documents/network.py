@@ -85,7 +85,8 @@ def rails_flights_document(runs: Sequence[antiphon.RailsFlights]) -> Document:
     title = f"{first.flights.height:,} collectives in flight on {first.topology} ({first.npus:,} NPUs)"
     schedulers = table_of(
         runs,
-        "Scheduler {scheduler} | Queue {intra} | Time: {time_ns} | Speedup: {speedup:.2f}x | Utilization: {utilization:.1%}",
+        "Scheduler {scheduler} | Queue {intra} | Time: {time_ns} | Speedup: {speedup:.2f}x"
+        " | Utilization: {utilization:.1%}",
         title,
         speedup=lambda run: first.time_ns / run.time_ns,
     )
