@@ -69,7 +69,7 @@ def test_means_of_the_30_points(means: dict[str, Outcome]) -> None:
         found = table.one("utilization", series="Baseline", topology=name, size=1_000_000_000)
         assert found == pytest.approx(closed, abs=0.1)
     rows = [row for row in means["fig8"].rows if row.group in {"Themis+FIFO", "Themis+SCF"} and row.paper]
-    assert len(rows) == 4
+    assert len(rows) == 2
     assert all(row.ratio == pytest.approx(1, abs=0.02) for row in rows)
 
 
