@@ -211,19 +211,18 @@ pub fn rails_messages(
 type RailsFlightTuple = (String, Size, Fit<Vec<u8>>, Number, Fit<Vec<usize>>, Fit<u32>);
 
 /// A `RailsFlights`: collectives in flight together on a network, ordered by one scheduler. At an `endpoint` other than
-/// `system`, `order` says which goes first: `fifo`, `lifo` or `priority`. `shared_loads`: Themis counts as load what
+/// `system` those of lower priority numbers go first, of equal ones those that start first. `shared_loads`: Themis counts as load what
 /// dimensions still have to do of others when one starts. Other arguments are those of `rails`.
 ///
 /// Raises AntiphonError: as `rails`; `bad-spec` for flights after others that are not before them, and for dimensions.
 #[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (topology, flights, scheduler, order = "fifo", shared_loads = false, endpoint = "system", **options: "Unpack[RailsOptions]") -> "RailsFlights")]
+#[pyo3(signature = (topology, flights, scheduler, shared_loads = false, endpoint = "system", **options: "Unpack[RailsOptions]") -> "RailsFlights")]
 pub fn rails_flights<'py>(
     py: Python<'py>,
     topology: Text<'_>,
     flights: Vec<RailsFlightTuple>,
     scheduler: Text<'_>,
-    order: Named<Order>,
     shared_loads: bool,
     endpoint: Text<'_>,
     options: Option<&Bound<'py, PyDict>>,
@@ -246,7 +245,7 @@ pub fn rails_flights<'py>(
         queue: request.intra.unwrap_or(usual),
         offload: request.offload,
         endpoint,
-        order: order.0,
+        order: Order::Priority,
         packets: request.packets.clone(),
         shared_loads,
     };
@@ -304,7 +303,6 @@ pub fn rails_flights<'py>(
         scheduler: policy.name(),
         intra: how.queue.name(),
         endpoint: endpoint.spec(),
-        order: order.0.name(),
         shared_loads: shared_loads,
         time_ns: nanos(time_ps),
         utilization: utilization,

@@ -31,7 +31,6 @@ def rails(
     scheduler: str = "baseline,themis,search",
     free_order: bool = False,
     flights: str | None = None,
-    order: str = "fifo",
     shared_loads: bool = False,
     system: antiphon.System,
     energy: bool,
@@ -55,7 +54,6 @@ def rails(
         scheduler: One, or several with commas, side by side.
         free_order: With jitter: NPUs do not keep to one order (may deadlock).
         flights: A JSON list of collectives in flight together (docs/json.md), in place of one.
-        order: Of flights at an endpoint: fifo, lifo or priority.
         shared_loads: Themis orders a flight by what dimensions still have to do of others.
     """
     if flights is not None:
@@ -63,7 +61,7 @@ def rails(
             raise antiphon.AntiphonError(
                 "energy and free order are of one collective; leave them out", "not-applicable"
             )
-        _in_flight(topology, flights, scheduler, order, shared_loads, system, output, parameters)
+        _in_flight(topology, flights, scheduler, shared_loads, system, output, parameters)
         return
     parameters |= {"system": system, "endpoint": system.endpoint, "energy": energy, "enforced": not free_order}
     runs = [antiphon.rails(topology, size, collective, name, **parameters) for name in scheduler.split(",")]
@@ -76,7 +74,6 @@ def _in_flight(
     topology: str,
     file: str,
     scheduler: str,
-    order: str,
     shared_loads: bool,
     system: antiphon.System,
     output: str,
@@ -85,7 +82,7 @@ def _in_flight(
     """The same flights by every scheduler."""
     with named(file):
         flights = read_rails_flights(read_text(file, LARGEST_FILE))
-    parameters |= {"order": order, "shared_loads": shared_loads, "endpoint": system.endpoint}
+    parameters |= {"shared_loads": shared_loads, "endpoint": system.endpoint}
     runs = [antiphon.rails_flights(topology, flights, name, **parameters) for name in scheduler.split(",")]
     document = {"runs": [run.to_dict() for run in runs]}
-    tell("rails-flights", document, output, partial(rails_flights_document, runs), "runs")
+    tell("rails", document, output, partial(rails_flights_document, runs), "runs")

@@ -18,7 +18,7 @@ from antiphon.declared import takes
 from antiphon.errors import AntiphonError
 from antiphon.files import parse_json
 from antiphon.given import as_system
-from antiphon.names import Collective, Order, Scheduler
+from antiphon.names import Collective, Scheduler
 from antiphon.platforms import read_endpoint
 from antiphon.results import RailsAdvice, RailsFlights, RailsRun, Table
 
@@ -81,7 +81,7 @@ class RailsFlight:
         dimensions: those along which it goes, from 1, in every group of NPUs along them at once; all if there are none.
         start_ns: when it is launched at the earliest.
         after: numbers of the flights before it in the list that are to be over before.
-        priority: with order ``priority``, at an endpoint, those of lower numbers go first.
+        priority: at an endpoint those of lower numbers go first, of equal ones those that start first.
         name: what it is called in results.
     """
 
@@ -100,7 +100,6 @@ def rails_flights(
     flights: Sequence[RailsFlight],
     scheduler: Scheduler | str = "search",
     *,
-    order: Order | str = "fifo",
     shared_loads: bool = False,
     endpoint: str = "system",
     **options: Unpack[RailsOptions],
@@ -115,7 +114,6 @@ def rails_flights(
         topology: as in ``rails``.
         flights: what is launched when.
         scheduler: as in ``rails``; it orders each by itself.
-        order: which goes first at an endpoint: ``fifo``, ``lifo`` or ``priority``.
         shared_loads: Themis orders a collective when it starts, by what dimensions still have to do of others.
         endpoint: as in ``rails``.
         options: as in ``rails``, without ``jitter_ns`` and ``sharing``.
@@ -132,7 +130,7 @@ def rails_flights(
         entries.append((each.collective, each.bytes, *numbers))
     expect("shared_loads", shared_loads, bool)
     endpoint = read_endpoint(endpoint)
-    run = core_rails_flights(topology, entries, scheduler, order, shared_loads, endpoint, **options)
+    run = core_rails_flights(topology, entries, scheduler, shared_loads, endpoint, **options)
     names = np.asarray([each.name for each in flights], "str")
     return replace(run, flights=Table({"name": names} | dict(run.flights.items())))
 

@@ -188,7 +188,6 @@ class RailsFlights(Result):
     scheduler: str = says("who ordered the chunks of each.")
     intra: str = says("queue policy of a dimension.")
     endpoint: str = says("what stands between memory and links.")
-    order: str = says("which goes first at an endpoint: ``fifo``, ``lifo`` or ``priority``.")
     shared_loads: bool = says("Themis counted what dimensions still had to do of others.")
     time_ns: float = says("completion of the last.")
     utilization: float = says("mean over dimensions, weighted by their rates, 0 to 1.")

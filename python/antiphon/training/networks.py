@@ -177,7 +177,7 @@ class OnFabricShared(OnFabric):
         return plan.run_shared(self._fabric, each, self._system, self.fidelity, heartbeat, self.order)
 
 
-THEMIS = {"fixed-delay": "fixed_delay", "shared-loads": "shared_loads"}
+THEMIS = ("fixed-delay", "shared-loads")
 """What may be said of Themis behind a queue policy, ``themis:scf+shared-loads``: loads start at the latency, or with
 what dimensions still have to do."""
 
@@ -193,12 +193,11 @@ class OnRails:
         self.name, self.excluded_ranks = name, list[int]()
         self.ranks = advise_rails(name).npus
         self._scheduler, _colon, more = algorithm.partition(":")
-        intra, *flags = more.split("+")
-        for flag in flags:
+        intra, *self._flags = more.split("+")
+        for flag in self._flags:
             if flag not in THEMIS:
                 message = f"'{flag[:40]}' is nothing that Themis minds; known: {', '.join(THEMIS)}"
                 raise AntiphonError(f"{algorithm[:80]}: {message}", "unknown-name")
-        self._flags = {name: flag in flags for flag, name in THEMIS.items()}
         self._intra, self._chunks, self._model_parallel, self._order = intra or None, chunks, model_parallel, order
         self._platform = platform
         self._energies: tuple[list[Energy], float] = ([], 0.0)
@@ -213,7 +212,11 @@ class OnRails:
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
         how = (self.name, self._scheduler, self._intra, self._chunks)
         iteration, energies, static_w = plan.run_on_rails(
-            *how, order=self._order, platform=self._platform, **self._flags
+            *how,
+            order=self._order,
+            platform=self._platform,
+            fixed_delay="fixed-delay" in self._flags,
+            shared_loads="shared-loads" in self._flags,
         )
         self._energies = energies, static_w
         return iteration

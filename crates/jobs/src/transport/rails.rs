@@ -14,7 +14,7 @@ use antiphon_sim::rails::orders::{RailsPlan, Stage};
 use antiphon_sim::rails::stage_endpoint::{RailsEndpoint, RailsGroup};
 use antiphon_sim::rails::stage_loop::{StageLoop, StageService, StageSpan, Step, spread};
 use antiphon_sim::rails::{
-    EndpointUse, Packets, QueuePolicy, Scheduler, add_span, check_steps, chunks_of, dynamic_energy,
+    EndpointUse, QueuePolicy, RailsPackets, Scheduler, add_span, check_steps, chunks_of, dynamic_energy,
 };
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -72,7 +72,7 @@ pub struct Carriage {
     /// Which exchange goes first, at an endpoint.
     pub order: Order,
     /// Packets of the dimensions, if messages have headers.
-    pub packets: Option<Packets>,
+    pub packets: Option<RailsPackets>,
     /// Whether an exchange is ordered when it starts, with what others still have to do on every dimension.
     pub shared_loads: bool,
 }

@@ -27,7 +27,7 @@ pub mod task;
 pub use fabric::Expansion;
 pub use lower::{estimate, lower, lower_watched};
 pub use orders::{ChunkOrder, RailsPlan};
-pub use packets::Packets;
+pub use packets::RailsPackets;
 pub use request::RailsRequest;
 pub use scheduler::Scheduler;
 pub use stage_energy::{dynamic_energy, energy, least_energy, static_power_nw};

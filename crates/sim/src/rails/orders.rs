@@ -1,6 +1,6 @@
 //! A plan: in which order each chunk goes through the dimensions.
 
-use super::packets::{PacketFormat, Packets};
+use super::packets::{RailsPacket, RailsPackets};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, MAX_BYTES, Picos};
 use antiphon_model::collective::{Align, Kind};
@@ -122,7 +122,7 @@ pub struct RailsPlan {
     /// ([`super::scheduler::Phased`]), not only after it has reduced along all.
     pub phased: bool,
     /// Packets of each dimension; none have headers where it is empty.
-    pub packets: Vec<PacketFormat>,
+    pub packets: Vec<RailsPacket>,
     /// ChunkOrder of each chunk; all chunks are of the same size.
     pub orders: Vec<ChunkOrder>,
 }
@@ -161,7 +161,7 @@ impl RailsPlan {
     ///
     /// # Errors
     /// [`Code::BadSize`] for another number of formats than dimensions; [`Code::TooLarge`].
-    pub fn in_packets(mut self, topology: &Topology, packets: &Packets) -> Result<RailsPlan> {
+    pub fn in_packets(mut self, topology: &Topology, packets: &RailsPackets) -> Result<RailsPlan> {
         self.packets = packets.of(topology.dimensions.len())?;
         self.check_times(topology)?;
         Ok(self)

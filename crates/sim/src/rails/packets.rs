@@ -10,14 +10,14 @@ const MAX_PART: Bytes = 1 << 24;
 
 /// The packets of a dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PacketFormat {
+pub struct RailsPacket {
     /// Most bytes of data in one, at least one.
     pub payload: Bytes,
     /// Bytes of its header, with all that is sent beside data.
     pub header: Bytes,
 }
 
-impl PacketFormat {
+impl RailsPacket {
     /// Bytes on the wire of a message in units of `1 / parts` of a byte.
     pub fn wire(&self, message: u128, parts: u128) -> u128 {
         message + message.div_ceil(parts * u128::from(self.payload)) * u128::from(self.header) * parts
@@ -26,21 +26,21 @@ impl PacketFormat {
 
 /// Those of all dimensions, or of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packets(Vec<PacketFormat>);
+pub struct RailsPackets(Vec<RailsPacket>);
 
-impl Packets {
+impl RailsPackets {
     /// `PAYLOAD+HEADER` in bytes, such as `4096+26`; of each dimension with commas.
     ///
     /// # Errors
     /// [`Code::BadSpec`].
-    pub fn parse(text: &str) -> Result<Packets> {
+    pub fn parse(text: &str) -> Result<RailsPackets> {
         let format = |part: &str| {
             let (payload, header) = part.split_once('+')?;
             let (payload, header) = (payload.parse().ok()?, header.parse().ok()?);
-            ((1..=MAX_PART).contains(&payload) && header <= MAX_PART).then_some(PacketFormat { payload, header })
+            ((1..=MAX_PART).contains(&payload) && header <= MAX_PART).then_some(RailsPacket { payload, header })
         };
         let formats: Option<Vec<_>> = text.split(',').take(MAX_DIMENSIONS + 1).map(format).collect();
-        formats.map(Packets).ok_or_else(|| {
+        formats.map(RailsPackets).ok_or_else(|| {
             let what = format!(
                 "packets '{}': write PAYLOAD+HEADER in bytes, such as 4096+26, at most {MAX_PART} each; of each dimension with commas",
                 clip(text)
@@ -53,7 +53,7 @@ impl Packets {
     ///
     /// # Errors
     /// [`Code::BadSize`] if there is neither one nor one for each.
-    pub fn of(&self, dimensions: usize) -> Result<Vec<PacketFormat>> {
+    pub fn of(&self, dimensions: usize) -> Result<Vec<RailsPacket>> {
         match self.0.len() {
             1 => Ok(vec![self.0[0]; dimensions]),
             count if count == dimensions => Ok(self.0.clone()),
@@ -65,26 +65,26 @@ impl Packets {
     }
 }
 
-impl Packets {
+impl RailsPackets {
     /// Those of some dimensions, by number.
     ///
     /// # Errors
     /// [`Code::BadSize`] if one has none.
-    pub fn along(&self, numbers: &[u8]) -> Result<Packets> {
+    pub fn along(&self, numbers: &[u8]) -> Result<RailsPackets> {
         let whole =
             self.of(numbers.iter().map(|&number| usize::from(number) + 1).max().unwrap_or(1).max(self.0.len()))?;
-        Ok(Packets(numbers.iter().map(|&number| whole[usize::from(number)]).collect()))
+        Ok(RailsPackets(numbers.iter().map(|&number| whole[usize::from(number)]).collect()))
     }
 }
 
-impl Stored for Packets {
+impl Stored for RailsPackets {
     fn show(&self, _: &Domain) -> Value {
         let formats: Vec<_> = self.0.iter().map(|format| format!("{}+{}", format.payload, format.header)).collect();
         Value::Text(formats.join(","))
     }
 
-    fn read(value: &Value, _: &Domain) -> Packets {
-        Packets::parse(value.text()).expect("values are checked")
+    fn read(value: &Value, _: &Domain) -> RailsPackets {
+        RailsPackets::parse(value.text()).expect("values are checked")
     }
 }
 
@@ -97,12 +97,12 @@ mod tests {
 
     #[test]
     fn formats_are_read() {
-        let two = Packets::parse("256+16,4096+26").unwrap();
-        assert_eq!(two.of(2).unwrap()[1], PacketFormat { payload: 4096, header: 26 });
+        let two = RailsPackets::parse("256+16,4096+26").unwrap();
+        assert_eq!(two.of(2).unwrap()[1], RailsPacket { payload: 4096, header: 26 });
         assert_eq!(two.of(3).unwrap_err().code, Code::BadSize);
-        assert_eq!(Packets::parse("64+8").unwrap().of(3).unwrap().len(), 3);
+        assert_eq!(RailsPackets::parse("64+8").unwrap().of(3).unwrap().len(), 3);
         for wrong in ["", "64", "0+8", "64+", "64+8,", "-1+8", "64+8+8", "99999999999+1"] {
-            assert_eq!(Packets::parse(wrong).unwrap_err().code, Code::BadSpec, "{wrong}");
+            assert_eq!(RailsPackets::parse(wrong).unwrap_err().code, Code::BadSpec, "{wrong}");
         }
     }
 
@@ -112,7 +112,7 @@ mod tests {
         let headers = |spec: &str, kind: Kind, offload: bool| {
             let topology = Topology::parse(spec).unwrap();
             let plan = RailsPlan::uniform(&topology, kind, 4000, 1, offload).unwrap();
-            let plan = plan.in_packets(&topology, &Packets::parse("600+100").unwrap()).unwrap();
+            let plan = plan.in_packets(&topology, &RailsPackets::parse("600+100").unwrap()).unwrap();
             let sent = plan.bytes_sent(&topology)[0];
             let share = plan.header_share(&topology);
             // Headers take their time.

@@ -1,6 +1,6 @@
 //! What users may say about the chunks of a collective on a multi-dimensional network.
 
-use super::packets::Packets;
+use super::packets::RailsPackets;
 use super::scheduler::Themis;
 use super::stage_loop::{MAX_SHARING, QueuePolicy};
 use super::task::Chunks;
@@ -31,15 +31,15 @@ request! {
         /// Themis takes loads for equal that differ by less than one part of so many of a chunk; 0: none are.
         #[input(Domain::count(0, u32::MAX as u64, ""))]
         pub threshold: u32 = Themis::DEFAULT.threshold,
-        /// Themis counts as load what a chunk takes at the endpoint alone, latency included.
+        /// Themis counts as load what a chunk takes of link, memory, bus or adders, whichever is longest.
         #[input(Domain::Flag)]
         pub endpoint_loads: bool = false,
         /// Messages are cut into packets of so many bytes of data and of header, of each dimension with commas.
         #[input(Domain::Unless("no headers", &Domain::Spec {
             form: "PAYLOAD+HEADER such as 4096+26",
-            check: |text| Packets::parse(text).map(drop),
+            check: |text| RailsPackets::parse(text).map(drop),
         }))]
-        pub packets: Option<Packets> = None,
+        pub packets: Option<RailsPackets> = None,
         /// Also time every NPU by itself, each noticing chunks up to so many ns late.
         #[input(Domain::Unless("not timed", &Domain::ns(0.0)))]
         pub jitter_ns: Option<Picos> = None,

@@ -7,7 +7,7 @@
 //! packet.
 
 use super::orders::{Basic, ChunkOrder, RailsPlan, Stage};
-use super::packets::PacketFormat;
+use super::packets::RailsPacket;
 use super::stage_loop::{QueuePolicy, RailsTimes, StageLoop, StageService, StageSpan, Step};
 use super::stage_phases::{PARTS, phases};
 use super::stage_use::{EndpointUse, PartUse, RoomUse, add_span, joined, total};
@@ -187,7 +187,7 @@ impl RailsEndpoint {
     fn messages(
         &self,
         group: &RailsGroup,
-        packets: &[PacketFormat],
+        packets: &[RailsPacket],
         stages: &[Stage],
         range: Range<usize>,
         number: usize,
@@ -238,7 +238,7 @@ impl RailsEndpoint {
     }
 
     /// How long a chunk is in a phase that it has for itself.
-    fn duration(&self, group: &RailsGroup, packets: &[PacketFormat], stages: &[Stage], range: Range<usize>) -> u128 {
+    fn duration(&self, group: &RailsGroup, packets: &[RailsPacket], stages: &[Stage], range: Range<usize>) -> u128 {
         let time = |step| match step {
             Step::Serve(service) => u128::from(service.busy_ps + service.latency_ps - service.early_ps),
             _ => 0,
@@ -251,7 +251,7 @@ impl RailsEndpoint {
         &self,
         ace: &AceEndpoint,
         group: &RailsGroup,
-        packets: &[PacketFormat],
+        packets: &[RailsPacket],
         orders: &[DifferentOrder],
     ) -> EngineNeeds {
         let mut needs = EngineNeeds::default();
@@ -273,11 +273,21 @@ impl RailsEndpoint {
     }
 }
 
-/// How long a chunk is in a stage at an endpoint that it has for itself.
-pub(super) fn alone(topology: &Topology, plan: &RailsPlan, stage: Stage, endpoint: Endpoint) -> u128 {
+/// For how long a stage of a chunk keeps the link or part of an endpoint busy that it needs longest.
+pub(super) fn longest(topology: &Topology, plan: &RailsPlan, stage: Stage, endpoint: Endpoint) -> u128 {
     let partition = Partition { fsms: vec![], sram: vec![] };
     let at = RailsEndpoint { dimensions: topology.dimensions.len(), endpoint, partition };
-    at.duration(&RailsGroup::whole(topology), &plan.packets, &[stage], 0..1)
+    let mut busy = vec![0; at.servers()];
+    for step in at.messages(&RailsGroup::whole(topology), &plan.packets, &[stage], 0..1, 0) {
+        if let Step::Serve(service) = step {
+            busy[usize::from(service.server)] += u128::from(service.busy_ps);
+        }
+    }
+    // Chunks take turns at the two directions of a ring.
+    if topology.dimensions[usize::from(stage.dimension)].shape == DimensionShape::Ring {
+        busy[2 * usize::from(stage.dimension)] /= 2;
+    }
+    busy.into_iter().max().unwrap_or(0)
 }
 
 /// A different order of a plan: what its chunks do, and how many have it.

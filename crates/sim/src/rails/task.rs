@@ -1,7 +1,7 @@
 //! What is to be scheduled, as people ask for it.
 
 use super::orders::{Basic, MAX_CHUNKS, RailsPlan, Stage};
-use super::packets::Packets;
+use super::packets::RailsPackets;
 use super::scheduler::{ADDED, Added, Baseline, OrderSearch, Phased, Scheduler, Themis};
 use super::stage_endpoint;
 use super::stage_loop::{QueuePolicy, RailsTimes, run};
@@ -179,7 +179,7 @@ pub struct RailsTask {
     /// What Themis is like.
     pub themis: Themis,
     /// Packets of the dimensions, if messages have headers.
-    pub packets: Option<Packets>,
+    pub packets: Option<RailsPackets>,
     /// Seed of the search.
     pub seed: u64,
     /// What stands between memory and links.

@@ -18,8 +18,8 @@ pub struct Themis {
     /// Whether a dimension's load starts with its fixed delay, the latency of all its steps, as the
     /// paper says; ASTRA-sim starts from zero.
     pub fixed_delay: bool,
-    /// Where loads are counted: at another endpoint than the system's a chunk counts as long as it takes there alone, with
-    /// its latency, since fewer chunks overlap.
+    /// Where loads are counted: at another endpoint than the system's a chunk counts for as long as it keeps the busiest of
+    /// link, memory, bus and adders busy.
     pub endpoint: Endpoint,
 }
 
@@ -102,7 +102,7 @@ impl Themis {
     fn load(&self, topology: &Topology, plan: &RailsPlan, stage: Stage) -> u128 {
         match self.endpoint {
             Endpoint::System => stage.busy_ps.into(),
-            endpoint => stage_endpoint::alone(topology, plan, stage, endpoint),
+            endpoint => stage_endpoint::longest(topology, plan, stage, endpoint),
         }
     }
 }
