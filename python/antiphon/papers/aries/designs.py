@@ -135,7 +135,8 @@ class Training(Job):
 
 def _numbers(done: Record) -> Record:
     times = {name: done[f"{name}_ns"] for name in ("iteration", "compute", "communication")}
-    return times | {"gradient_bytes": done["gradient_bytes"], "dynamic_j": done["energy"]["dynamic_j"]}
+    sizes = {"gradient_bytes": done["gradient_bytes"], "memory_bytes": done["memory"]["bytes"]}
+    return times | sizes | {"dynamic_j": done["energy"]["dynamic_j"]}
 
 
 def training(case: Entry) -> Training:

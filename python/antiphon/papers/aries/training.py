@@ -60,6 +60,7 @@ def _measure(case: Entry, record: Record) -> Entry:
         "exposed exchanges": (time - own["compute"]) / 1e6,
         "computed": 100 * own["compute"] / time,
         "ported": exchanges / least_ns(side, own["gradient_bytes"]),
+        "memory": own["memory_bytes"] / 1e6,
     }
 
 
@@ -76,10 +77,13 @@ def fig10(quick: bool) -> Steps:
         bar_chart(of[0]["title"], "iteration, ms", of, itemgetter("model"), parts)
         for of in drawn.split("algorithm", "side")
     ]
-    return Outcome(table, gains(table, quick), charts, columns=2)
+    rows = gains(table, quick)
+    for e in table.where(series=ARIES, algorithm="ring", side=SIDES[0], samples=SAMPLES[0]):
+        rows.add(e, "MB", e["memory"], "Memory of a chiplet", str(e["model"]), note=DATA.texts["memory"])
+    return Outcome(table, rows, charts, columns=2)
 
 
-def gains(table: Table, quick: bool) -> list[Row]:
+def gains(table: Table, quick: bool) -> Rows:
     """How many times as fast ARIES is, and what stands beside it, in the mean of the networks."""
     rows = Rows(DATA, "fig10")
     for here in table.split("algorithm", "side"):

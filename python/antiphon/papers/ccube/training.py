@@ -120,10 +120,14 @@ def fig13(quick: bool) -> Steps:
         closed = None if is_behind else computing / closed_form_ns(case, computing, done["forward_ns"])
         found = {"gb": RATES[case["rate"]], "closed": closed, "iteration": iteration, "computing": computing}
         found |= {"what": f"{case['model']}, {case['rate']}, batch {case['batch']}", "share": share}
+        memory = done["memory"]
+        found["buffers"] = 100 * memory["buffer_bytes"] / (memory["weights_bytes"] + memory["gradients_bytes"])
         table.append(case | found | {"percent": 100 * share, "time": iteration / computing})
     rows = Rows(DATA, "fig13")
     for e in table:
         rows.add(e, "of ideal", e["share"], reference=e["closed"])
+    for e in table.where(series=CC):
+        rows.add(e, "%", e["buffers"], "Receive buffers of CC over weights and gradients")
     pairs = ((C1, B, "mean"), (C1, B, "most"), (CC, B, "mean"), (CC, B, "most"), (CC, RING, "most"), (RING, C1, "most"))
     for over, slower, statistic in () if quick else pairs:
         # Of shares of the ideal speed: the larger one is over the smaller one.
