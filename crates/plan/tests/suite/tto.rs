@@ -303,7 +303,7 @@ fn halves_of_ring_bi_odd() {
             let bytes = 16_384 * ranks * (ranks - 1);
             let schedule = algorithm::build(&fabric, &tto(), Collective::new(kind), bytes, "ring-bi-odd").unwrap();
             assert!(schedule.conflict_free && verify(&fabric, &schedule).unwrap().complete);
-            assert_eq!(u64::from(schedule.stats(&fabric).steps), steps, "{} {side}", kind.name());
+            assert_eq!(schedule.stats(&fabric).steps, steps, "{} {side}", kind.name());
             assert!(schedule.lanes.iter().all(|lane| lane.chunk_bytes == bytes / (2 * parts)));
         }
     }
