@@ -11,7 +11,7 @@ from antiphon.repro.table import Table
 
 PARTLY = {
     "tto": "tto-always train-odd-ring overlap-ring overlap-ring-2d overlap-multitree overlap-bi simba-dbtree",
-    "themis": "scf-best room dlrm-hidden just-enough over",
+    "themis": "example sizes dlrm-hidden just-enough over",
     "ace": "times-less knee gap-grows",
     "aries": "trees-small trees-climb adapt-tree best",
 }
@@ -21,7 +21,7 @@ NOT = {
         " scale-odd train-bi train-odd-ring-2d train-odd-dbtree train-odd-multitree reduction-odd-ring"
         " reduction-odd-multitree reduction-multitree reduction-bi use-ring use-multitree gain"
     ),
-    "themis": "initial-load sizes chunks-scf-512 stable train-resnet train-gnmt train-dlrm",
+    "themis": "scf-best chunks-fifo-4 chunks-scf-4 chunks-scf-512 train-resnet train-gnmt train-dlrm",
     "ace": "no-overlap mean-none mean-comm",
     "aries": "trees-network tree-alike ring-4 ring-8 butterfly-ring butterfly-multi up-to energy utilisation",
 }
