@@ -181,3 +181,14 @@ def test_what_is_of_one_collective_is_refused_in_flight(commands: Any) -> None:
     given = ("rails", "2D-SW_SW", "--flights", "examples/rails-flights.json")
     for more in (["--chunks", "best"], ["--jitter-ns", "1"], ["--sharing", "2"], ["--energy"], ["--free-order"]):
         assert "of one collective" in commands.refused(*given, *more)
+
+
+def test_loads_are_shared_in_training() -> None:
+    network = "rails:sw16@120/700ns,sw64@80/1700ns"
+    times = [
+        antiphon.train("gnmt", network, f"themis:scf{more}", overlap="layerwise").iteration_ns
+        for more in ("", "+shared-loads")
+    ]
+    assert times[1] < times[0]
+    with pytest.raises(AntiphonError, match="nothing that Themis minds"):
+        antiphon.train("gnmt", network, "themis:scf+own-loads")

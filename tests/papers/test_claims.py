@@ -14,7 +14,7 @@ PARTLY = {
         "tto-always odd-like-even train-odd-ring larger-more overlap-ring overlap-ring-2d overlap-dbtree"
         " overlap-multitree overlap-bi simba-dbtree"
     ),
-    "themis": "scf-best room dlrm-hidden just-enough over",
+    "themis": "example sizes dlrm-hidden just-enough over",
     "ace": "knee gap-grows",
     "aries": "ring-steps tree-height trees-climb adapt-tree hops dedicated deadlock",
 }
@@ -24,7 +24,7 @@ NOT = {
         " scale-odd train-bi train-odd-ring-2d train-odd-dbtree train-odd-multitree train-multitree-wins"
         " reduction-odd-ring use-ring use-multitree use-more simba-allreduce-dbtree"
     ),
-    "themis": "initial-load sizes chunks-scf-512 stable train-resnet train-gnmt train-dlrm",
+    "themis": "scf-best chunks-fifo-4 chunks-scf-4 chunks-scf-512 train-resnet train-gnmt train-dlrm",
     "ace": ("times-less no-overlap resnet-mean resnet-most gnmt-most network-mean network-most mean-none mean-comm"),
     "aries": (
         "trees-small trees-network multi-climb multi-network multi-high tree-alike ring-4 ring-8 butterfly-ring"
