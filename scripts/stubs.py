@@ -58,7 +58,7 @@ TYPES = {
     "PyTuple": "tuple[Any, ...]",
     "PyAny": "Any",
 }
-INTEGERS = {"i128", "u16", "u32", "u64", "usize", "LaneId", "TransferId", "NodeId", "LinkId"}
+INTEGERS = {"i128", "u8", "u16", "u32", "u64", "usize", "LaneId", "TransferId", "NodeId", "LinkId"}
 ALIASES = dict(re.findall(r"^type (\w+)(?:<'py>)? = (.*?);$", ALL, re.M | re.S))
 UNIONS = dict(re.findall(r"^#\[derive\(FromPyObject\)\]\n(?:pub )?enum (\w+) \{\n(.*?)^\}", ALL, re.M | re.S))
 # Parameters of a system: in Rust, when given, as a property.

@@ -17,6 +17,7 @@ def test_weights_gradients_and_the_messages_of_a_ring() -> None:
     training = train()
     memory, gradients = training.memory, training.gradient_bytes
     assert memory.weights_bytes == memory.gradients_bytes == gradients
+    assert memory.buffer_bytes is not None
     assert memory.buffer_bytes == pytest.approx(gradients / 4, rel=1e-4)
     assert memory.to_dict()["bytes"] == 2 * gradients + memory.buffer_bytes
     assert training.to_dict()["memory"] == memory.to_dict()

@@ -181,11 +181,13 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
             N::FIDELITY,
             self.endpoints.ranking(),
             &self.endpoints.deliveries,
-            self.endpoints.buffers.most(self.plan),
             &mut traffic,
             flights,
             events,
         );
+        for (row, bytes) in result.ranks.iter_mut().zip(self.endpoints.buffers.most(self.plan).into_iter().flatten()) {
+            row.buffer_bytes = Some(bytes);
+        }
         result.endpoint = self.endpoints.uses(&result);
         result
     }

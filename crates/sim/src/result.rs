@@ -129,7 +129,6 @@ pub fn collect(
     fidelity: Fidelity,
     ranking: &Ranking,
     deliveries: &Deliveries,
-    buffers: Option<Vec<Bytes>>,
     traffic: &mut Traffic,
     flights: Vec<FlightRow>,
     events: u64,
@@ -161,9 +160,6 @@ pub fn collect(
         ranks[job.to as usize].reduce_ps += plan.clock.picos(kind.reduce) * kind.chunks;
     }
     ranks.truncate(plan.fabric.ranks());
-    for (row, bytes) in ranks.iter_mut().zip(buffers.into_iter().flatten()) {
-        row.buffer_bytes = Some(bytes);
-    }
     let mut contended: Vec<ContendedRow> = vec![];
     for ((link, flight), bytes) in of_flights {
         if contended.last().is_none_or(|row| row.link != link) {

@@ -231,8 +231,9 @@ def judge(cells: Cells, checks: Mapping[str, Check], tables: Tables) -> Claim:
     comment = (names.get("prefix", "") + comment.format_map(names)).strip()
     if cells.get("fitted"):
         result = "fitted"
-    texts = (cells["figure"].split("|")[0], *(cells[name] for name in ("where", "claim", "paper", "artifact")))
-    return Claim(*texts, shown.format_map(names), result, comment)
+    figure = cells["figure"].split("|")[0]
+    texts = (cells["where"], cells["claim"], cells["paper"], cells["artifact"])
+    return Claim(figure, *texts, shown.format_map(names), result, comment)
 
 
 def judge_all(data: Data, checks: Mapping[str, Check], tables: Tables) -> list[Claim]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from antiphon._core import format_bytes
@@ -57,7 +55,7 @@ def check_memory(what: str, layers: Table, needed: Memory, limit: int) -> None:
     if needed.bytes <= limit:
         return
     sizes = 2 * layers["gradient_bytes"]
-    names: Sequence[str] = layers["layer"]
+    names = layers["layer"]
     first, largest = int((np.cumsum(sizes) > limit).argmax()), int(sizes.argmax())
     over = f"layer {names[first]} is the first that does not fit" if sizes.sum() > limit else "receive buffers do not"
     raise AntiphonError(
