@@ -87,9 +87,9 @@ def read_endpoint(spec: str) -> str:
     if not isinstance(endpoint, str):
         raise AntiphonError(f'{path}: has no "endpoint" such as "npu:sms=2"; antiphon calibrate writes one', "bad-file")
     name, _, settings = endpoint.partition(":")
-    given = dict(pair.partition("=")[::2] for pair in more.split(",") if pair)
+    given = _options(more)
     beside = given.pop("beside", None)
-    options = dict(pair.partition("=")[::2] for pair in settings.split(",") if pair) | given
+    options = _options(settings) | given
     joined = ",".join(f"{key}={value}" for key, value in options.items())
     try:
         found = System().with_(endpoint=f"{name}:{joined}" if joined else name).endpoint
@@ -100,6 +100,11 @@ def read_endpoint(spec: str) -> str:
         return System().with_(endpoint=f"{name}:{joined},slowdown={slower:.3f}").endpoint
     except AntiphonError as error:
         raise AntiphonError(f"{path}: {error.message.removeprefix('system: endpoint: ')}", error.code) from None
+
+
+def _options(text: str) -> dict[str, str]:
+    """``key=value,...``."""
+    return {key: value for key, _, value in (pair.partition("=") for pair in text.split(",") if pair)}
 
 
 COUNTED_READS = 2 / 3

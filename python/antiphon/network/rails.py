@@ -195,7 +195,8 @@ def _read_flight(entry: Any, numbers: dict[str, int]) -> RailsFlight:
         raise AntiphonError("dimensions are numbers from 1 to 8", "bad-file")
     if not 0 <= entry.get("priority", 0) < 1 << 32:
         raise AntiphonError("priority is a whole number from 0 to 4,294,967,295", "bad-file")
-    return RailsFlight(**entry | {"after": [numbers[name] for name in entry.get("after", ())]})
+    values: dict[str, Any] = entry | {"after": [numbers[name] for name in entry.get("after", ())]}
+    return RailsFlight(**values)
 
 
 def rails_messages(
