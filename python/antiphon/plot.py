@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -61,13 +62,13 @@ def require() -> None:
 
 
 def svg(figure: Figure) -> str:
-    """A chart as SVG; the same chart gives the same text."""
+    """A chart as SVG; the same chart gives the same text. Places are in hundredths of a point, which is a quarter less."""
     import matplotlib
 
     text = io.StringIO()
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
+    return re.sub(r"\b\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", text.getvalue())
 
 
 def bars(title: str, times_ns: Mapping[str, float], bound_ns: float | None = None) -> Figure:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 from antiphon.papers import PAPERS
@@ -32,6 +35,7 @@ NOT = {
     ),
 }
 """Claims that hold in part, and that do not hold."""
+ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = PAPERS["tto"].data.table("claims")[0]
 
 
@@ -157,6 +161,11 @@ def test_verdicts(name: str, tables: dict[str, dict[str, Table]]) -> None:
         of[claim.verdict].add(row["id"])
         assert "{" not in claim.ours + claim.comment
     assert (of["holds in part"], of["does not hold"]) == (set(PARTLY[name].split()), set(NOT[name].split()))
+    counts = Counter(claim.verdict for claim in claims if not claim.own)
+    holds, partly, missed, fitted = (counts[each] for each in of)
+    page = (ROOT / "docs" / "reproduce.md").read_text("utf-8")
+    line = next(line for line in page.splitlines() if f"](papers/{name}.md)" in line)
+    assert line.endswith(f"| {holds}, {partly}, {missed} | {fitted} |")
 
 
 def test_numbers_of_another_world_give_other_verdicts(tables: dict[str, dict[str, Table]]) -> None:

@@ -6,7 +6,7 @@ from antiphon.repro.result import Reproduction
 from antiphon.repro.rows import Summary
 from antiphon.view.document import Document, Note, Table, dim, document
 
-CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold", "fitted": "are fitted"}
+CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold", "fitted": "fitted"}
 """Verdicts on claims, and how several are counted."""
 
 

@@ -335,7 +335,9 @@ POLICIES = {"FIFO": "fifo", "SCF": "scf-before", "SCF, larger size": "scf", "old
 
 def intra(quick: bool) -> Steps:
     """Section 4.3: all queue policies, of both schedulers."""
-    cases: list[Entry] = [case | {"policy": each} for case in _cases_of_fig8(quick, (BASELINE, SCF)) for each in POLICIES]
+    cases: list[Entry] = [
+        case | {"policy": each} for case in _cases_of_fig8(quick, (BASELINE, SCF)) for each in POLICIES
+    ]
     runs = yield [(case, [run(case, case["size"], intra=POLICIES[case["policy"]])]) for case in cases]
     table, fifo = Table(), 1.0
     for case, (done,) in runs:
