@@ -62,7 +62,7 @@ def require() -> None:
 
 
 def svg(figure: Figure) -> str:
-    """A chart as SVG; the same chart gives the same text. Places are in hundredths of a point, which is a quarter less."""
+    """A chart as SVG; the same chart gives the same text. Hundredths of a point are enough, and a quarter shorter."""
     import matplotlib
 
     text = io.StringIO()
