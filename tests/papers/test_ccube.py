@@ -45,9 +45,9 @@ from antiphon.studies import Store
 NAME = "ccube"
 
 CCUBE = PAPERS["ccube"]
-PARTLY = "exposed large-ring steps-general c1-always c1-large scale-nodes turnaround-nodes resnet"
+PARTLY = "exposed steps-general c1-always scale-nodes turnaround-nodes resnet"
 NOT = (
-    "allreduce-cnn allreduce-ncf layer-wise slicing c2-over-c1 c1-mean c1-most cc-mean cc-most r-over-c1 cc-over-r"
+    "allreduce-cnn allreduce-ncf layer-wise slicing c2-over-c1 large-ring c1-most cc-mean cc-most r-over-c1 cc-over-r"
     " ring-behind scale-large turnaround-most turnaround-mean detour-loss"
 )
 FITTED = "c1-64"

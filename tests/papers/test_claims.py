@@ -14,21 +14,21 @@ from antiphon.repro.table import Table
 
 PARTLY = {
     "tto": (
-        "tto-always odd-like-even train-odd-ring larger-more overlap-ring overlap-ring-2d overlap-dbtree"
+        "fits-chiplet tto-always odd-like-even train-odd-ring larger-more overlap-ring overlap-ring-2d"
         " overlap-multitree overlap-bi simba-dbtree"
     ),
     "themis": "example sizes dlrm-hidden just-enough over",
-    "ace": "knee gap-grows",
+    "ace": "gap-grows",
     "aries": "ring-steps tree-height trees-climb adapt-tree hops dedicated deadlock",
 }
 NOT = {
     "tto": (
         "allreduce-ring allreduce-ring-2d allreduce-dbtree allreduce-bi odd-dbtree odd-multitree scale-multitree"
         " scale-odd train-bi train-odd-ring-2d train-odd-dbtree train-odd-multitree train-multitree-wins"
-        " reduction-odd-ring use-ring use-multitree use-more simba-allreduce-dbtree"
+        " reduction-odd-ring use-ring use-multitree use-more"
     ),
     "themis": "scf-best chunks-fifo-4 chunks-scf-4 chunks-scf-512 train-resnet train-gnmt train-dlrm",
-    "ace": ("times-less no-overlap resnet-mean resnet-most gnmt-most network-mean network-most mean-none mean-comm"),
+    "ace": ("times-less knee no-overlap resnet-mean resnet-most network-mean network-most mean-none mean-comm"),
     "aries": (
         "trees-small trees-network multi-climb multi-network multi-high tree-alike ring-4 ring-8 butterfly-ring"
         " butterfly-multi tree-grows multi-best up-to most-saved utilisation"

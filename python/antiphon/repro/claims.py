@@ -8,8 +8,7 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
   are; of several others, than the fastest; of several of both (``C1|C2`` over ``B|R``: C1 than B, C2 than R), the least
   at every point.
 * ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
-* ``how``: ``fall`` if not ratios are meant but how much more ours is than ``over``, or less than the one before it;
-  ``gain`` if how many percent faster ours is than ``over``.
+* ``how``: ``fall`` if not ratios are meant but how much more ours is than ``over``, or less than the one before it.
 * ``fitted``: ``yes`` where a fit used what the claim states, or it follows from fitted numbers alone: never counted.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons

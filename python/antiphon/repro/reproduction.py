@@ -16,7 +16,7 @@ from antiphon.repro.charts import draw
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Figure, Paper
 from antiphon.repro.page import render
-from antiphon.repro.result import Reproduction, row_dict
+from antiphon.repro.result import Reproduction
 from antiphon.studies import Job, Record, Store
 
 Progress = Callable[[str, float], object]
@@ -83,7 +83,7 @@ def reproduce(
                 with written_whole(place / f"{name}.svg", ".svg") as file:
                     file.write(plots[name])
             with written_whole(place / f"{name}.csv", ".csv") as file:
-                write_csv(map(row_dict, outcome.rows), file)
+                write_csv(map(done.row_dict, outcome.rows), file)
         if claims and whole:
             with written_whole(place / "claims.csv", ".csv") as file:
                 write_csv(map(asdict, claims), file)

@@ -47,19 +47,35 @@ class Reproduction:
     @cached_property
     def figures(self) -> dict[str, Summary]:
         """Every figure in short; a published number that several rows are held against counts once, by the first."""
-        first: dict[str, Row] = {}
-        found = {}
-        for name, outcome in self.outcomes.items():
-            sources = ((row, row.source if row.published is not None else "") for row in outcome.rows)
-            rows = [row for row, source in sources if not source or first.setdefault(source, row) is row]
-            found[name] = summarize(self.paper.data.figures[name]["title"], rows, "{0.group}, {0.what}")
-        return found
+        return {
+            name: summarize(
+                self.paper.data.figures[name]["title"],
+                [row for row in outcome.rows if not self.is_beside(row)],
+                "{0.group}, {0.what}",
+            )
+            for name, outcome in self.outcomes.items()
+        }
+
+    @cached_property
+    def _first(self) -> dict[str, Row]:
+        """The first row of every published number."""
+        rows = [row for outcome in self.outcomes.values() for row in outcome.rows if row.published is not None]
+        return {row.source: row for row in reversed(rows)}
+
+    def is_beside(self, row: Row) -> bool:
+        """Whether a row stands beside another that is held against the same number and counts."""
+        return row.published is not None and row.source != "" and self._first[row.source] is not row
+
+    def row_dict(self, row: Row) -> dict[str, Any]:
+        """A row as documented in docs/json.md, and as a line of the CSV files."""
+        apart = {"reason": row.own.reason if row.own else "", "counts": row.counts and not self.is_beside(row)}
+        return {column: apart.get(column, getattr(row, column, None)) for column in COLUMNS}
 
     def to_dict(self) -> dict[str, Any]:
         """The reproduction as documented in docs/json.md."""
         figures = [
             {"name": name, "title": self.figures[name].group}
-            | {"summary": list(map(asdict, summaries)), "rows": list(map(row_dict, self.outcomes[name].rows))}
+            | {"summary": list(map(asdict, summaries)), "rows": list(map(self.row_dict, self.outcomes[name].rows))}
             for name, summaries in self.summaries.items()
         ]
         return {
@@ -84,11 +100,6 @@ COLUMNS = (
     "tolerance",
     "reason",
     "verdict",
+    "counts",
     "note",
 )
-
-
-def row_dict(row: Row) -> dict[str, Any]:
-    """A row as documented in docs/json.md, and as a line of the CSV files."""
-    reason = row.own.reason if row.own else ""
-    return {column: reason if column == "reason" else getattr(row, column) for column in COLUMNS}

@@ -46,12 +46,8 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-HOW: dict[str, Callable[[float, float], float]] = {
-    "": operator.truediv,
-    "fall": lambda more, less: less - more,
-    "gain": lambda more, less: 100 * (more / less - 1),
-}
-"""How two numbers are held against each other: the ratio, how much less the first is, or how many percent more."""
+HOW: dict[str, Callable[[float, float], float]] = {"": operator.truediv, "fall": lambda more, less: less - more}
+"""How two numbers are held against each other: the ratio, or how much less the first is."""
 CONDITION = re.compile(rf"([\w.]+) *({'|'.join(COMPARED)}) *(.+)")
 
 

@@ -244,7 +244,7 @@ def knee(_cells: Cells, tables: Tables) -> Judged:
     # Of the paper's rule, which is the last: gains of the steps to what is chosen, and beyond.
     gains = ((1 / by_fsms[2] - 1, by_fsms[4] - 1), (1 / by_sram[1] - 1, by_sram[3] - 1))
     diminishing = all(2 * beyond < before for before, beyond in gains)
-    return verdict(close(1 + names["paper_more"] / 100, "1.06") and diminishing, diminishing), names
+    return verdict(close(1 + names["paper_more"] / 100, "1.06") and diminishing), names
 
 
 def times_less(_cells: Cells, tables: Tables) -> Judged:

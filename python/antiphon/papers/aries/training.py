@@ -91,13 +91,16 @@ def gains(table: Table, quick: bool) -> Rows:
         for fast, aries in here.where(series=[ARIES, *VARIANTS]).by("series"):
             how = "" if fast is ARIES else f": {fast}"
             for series, peer in here.where(series=PEERS).by("series"):
-                key, few = "" if quick else f"{algorithm} {side}x{side}: {series}", peer.where(samples=SAMPLES[0])
+                few = peer.where(samples=SAMPLES[0])
                 for samples, each in peer.by("samples"):
                     if samples == SAMPLES[0] or fast is ARIES:
                         mean = each.over("time", aries).mean
+                        # The paper's setting: ARIES as it says, one sample a chiplet.
+                        counts = fast is ARIES and samples == SAMPLES[0] and not quick
+                        key = f"{algorithm} {side}x{side}: {series}" if counts else ""
                         rows.add(peer[0], "×", mean, group, f"{series}, {samples} a chiplet{how}", key)
                 mean, most = few.over("exchanges", aries).mean, fmean(few.column("ported"))
-                rows.add(peer[0], "×", mean, group, f"{series}, exchanges alone{how}", key, reference=most)
+                rows.add(peer[0], "×", mean, group, f"{series}, exchanges alone{how}", "", reference=most)
     if not quick:
         for algorithm in table.axis("algorithm"):
             group, key = f"{TRANSFORMER}: time of exchanges saved", f"Transformer: {algorithm}"
@@ -117,7 +120,8 @@ def up_to(_cells: Cells, tables: Tables) -> Judged:
     for of in tables["fig10"].where(samples=SAMPLES[0], series=PEERS).split("algorithm", "side", "series"):
         means[f"{of[0]['title']}, {of[0]['series']}"] = of.values("gain").mean
     where = max(means, key=lambda each: means[each])
-    return verdict(close(means[where], "3.92")), {"most": means[where], "where": where}
+    own = means[f"{ALGORITHMS['dbtree']}, 8x8, Flattened butterfly"]
+    return verdict(close(means[where], "3.92")), {"most": means[where], "where": where, "own": own}
 
 
 BUSIEST = "Double binary tree: what the busiest link carries"

@@ -227,10 +227,10 @@ def fig12(quick: bool) -> Steps:
         if "time" in e:
             rows.add(e, "ns", e["time"], group=f"{e['series']}: time", reference=e["exact"])
         else:
-            rows.add(e, "%", e["gain"], f"C1 faster than B, {e['series']}", None, f"C1 over B, {e['what']}")
+            rows.add(e, "×", e["ratio"], f"C1 over B, {e['series']}", None, f"C1 over B, {e['what']}")
     for of in () if quick else (table.where("size>67108864", series=SIMULATED),):
         what = "C1 over B, most above 64 MB"
-        rows.add(of[0], "%", of.values("gain").most, "C1 faster than B, most", "above 64 MB", what)
+        rows.add(of[0], "×", of.values("ratio").most, "C1 over B, most", "above 64 MB", what)
     times, ratios = table.where(series=(B, C1, OWN)), table.where(series=(SIMULATED, EQUATIONS))
     charts = [
         line_chart(title, of, "size", "size", y, y_label, ticks=kB, every=2)
@@ -348,11 +348,10 @@ def fig14(quick: bool) -> Steps:
 
     small, large, note = table.where(size=16 * KIB), table.where(size=64 * MIB), DATA.texts["unstated"]
     if not quick:
-        for of, unit, column in ((small, "×", "ratio"), (large, "%", "gain")):
+        for of in (small, large):
             what = f"{kB(of[0]['size'])}, most"
-            rows.add(
-                of[0], unit, of.values(column).most, "C1 over R, of all nodes", what, f"C1 over R, {what}", note=note
-            )
+            most = of.values("ratio").most
+            rows.add(of[0], "×", most, "C1 over R, of all nodes", what, f"C1 over R, {what}", note=note)
         turned = large.values("turnaround")
         for name, ours in {"most": turned.most, "mean": turned.mean}.items():
             words = "Gradient turnaround, of all nodes", f"{kB(64 * MIB)}, {name}", f"turnaround, {name}"

@@ -133,8 +133,8 @@ def fig13(quick: bool) -> Steps:
         # Of shares of the ideal speed: the larger one is over the smaller one.
         of, what = table.where(series=slower), f"{over} over {slower}, {statistic}"
         ratios = table.where(series=over).over("share", of)
-        ours = 100 * ((ratios.mean if statistic == "mean" else ratios.most) - 1)
-        rows.add(of[0], "%", ours, "How much faster an iteration is", what, what, note=DATA.texts["depends"])
+        ours = ratios.mean if statistic == "mean" else ratios.most
+        rows.add(of[0], "×", ours, "How many times as fast an iteration is", what, what, note=DATA.texts["depends"])
     if not quick:
         of = table.where(series=CC)
         words = "Largest share of ideal speed", "CC", "CC, largest share"

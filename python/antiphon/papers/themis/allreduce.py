@@ -10,7 +10,7 @@ from typing import Any
 
 import antiphon
 from antiphon.repro.charts import Block, Chart, Line, bar_chart, line_chart, span_chart
-from antiphon.repro.data import Data, Series
+from antiphon.repro.data import Data, Kind, Series
 from antiphon.repro.figure import Outcome, Steps
 from antiphon.repro.rows import Rows
 from antiphon.repro.table import Entry, Table, grid
@@ -172,7 +172,9 @@ def fig5(_quick: bool) -> Steps:
     baseline, rows = table[0], Rows(DATA, "fig5")
     does = ("ReduceScatter on dim1", "ReduceScatter on dim2", "AllGather on dim2", "AllGather on dim1")
     for stage, key in ((f"stage {n}", f"stage {n}, {what}") for n, what in enumerate(does, 1)):
-        rows.add(baseline, "units", baseline[stage], "Chunk 1, baseline", key, key)
+        # A unit is the time of the first stage, and so of the last.
+        kind: Kind = "input" if key in (f"stage 1, {does[0]}", f"stage 4, {does[3]}") else "result"
+        rows.add(baseline, "units", baseline[stage], "Chunk 1, baseline", key, key, kind=kind)
     for e in table:
         for what in ("makespan", "load of dim1", "load of dim2"):
             rows.add(e, "units", e[what], what=what, key=f"{e['series']}: {what}", note="")

@@ -23,7 +23,7 @@ ALGORITHMS, FLITS, MODELS = (
     [series for series in DATA.series.values() if series.more["kind"] == kind]
     for kind in ("algorithm", "flits", "model")
 )
-RING, RING_2D, DB_TREE, DB_TREE_SHARED, MULTI_TREE, BI_EVEN, BI_ODD_CORNER, BI_ODD, TTO = ALGORITHMS
+RING, RING_2D, DB_TREE_SHARED, DB_TREE, MULTI_TREE, BI_EVEN, BI_ODD_CORNER, BI_ODD, TTO = ALGORITHMS
 IN_FLITS = 16 * MIB
 """The largest AllReduce that is run in flits."""
 

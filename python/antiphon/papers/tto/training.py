@@ -27,7 +27,7 @@ from antiphon.repro.rows import COUNTED, Rows
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Record
 
-COMPARED = [RING, RING_2D, DB_TREE, DB_TREE_SHARED, MULTI_TREE, BI_EVEN, TTO]
+COMPARED = [RING, RING_2D, DB_TREE_SHARED, DB_TREE, MULTI_TREE, BI_EVEN, TTO]
 """Of Figs. 11 and 13."""
 ALEX_NET, ALPHA_GO, _, GOOGLE_NET, _, RESNET, TRANSFORMER = MODELS
 SMALL = [ALEX_NET, ALPHA_GO]
