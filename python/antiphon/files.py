@@ -199,6 +199,8 @@ def write_together(files: Iterable[tuple[str, bytes]]) -> None:
         written = []
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
+    except AntiphonError:
+        raise  # of what is to be written
     except ValueError as error:
         raise AntiphonError(f"{shown(path)}: cannot be written: {error}", "bad-file") from None
     finally:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 from antiphon._core import System
@@ -107,6 +108,7 @@ def _options(text: str) -> dict[str, str]:
     return {key: value for key, _, value in (pair.partition("=") for pair in text.split(",") if pair)}
 
 
+MOST_SMS, MOST_SLOWDOWN = 1 << 20, 1000.0
 COUNTED_READS = 2 / 3
 """Of the bytes that a reduction moves, an endpoint counts the two that it reads, not the one that it writes."""
 
@@ -115,16 +117,22 @@ def _slowdown(law: Any, beside: str | None, options: Mapping[str, str]) -> float
     """How many times as long a work takes beside an endpoint, between the law's rows ``[sms, reduce_gb_per_s,
     slowdown]``; 1 without SMs, at most what is measured."""
     if not isinstance(law, dict) or not law:
-        raise AntiphonError('has no law of "contention"; leave the option beside out', "bad-file")
-    rows = law.get(beside or next(iter(law)))
+        raise AntiphonError('"contention" is no object of works, each with rows', "bad-file")
+    name = beside or next(iter(law))
+    rows = law.get(name)
     if rows is None:
-        raise AntiphonError(f"nothing is measured beside '{beside:.40}'; known: {', '.join(law)}", "unknown-name")
+        raise AntiphonError(f"nothing is measured beside '{name:.40}'; known: {', '.join(law)}", "unknown-name")
     by_sms: dict[float, list[tuple[float, float]]] = {0.0: [(0.0, 1.0)]}
     try:
         for sms, rate, slower in rows:
+            if not (0 < sms <= MOST_SMS and 0 < rate < inf and 1 <= slower <= MOST_SLOWDOWN):
+                raise ValueError
             by_sms.setdefault(float(sms), []).append((float(rate), float(slower)))
+        if not rows:
+            raise ValueError
     except (TypeError, ValueError):
-        raise AntiphonError("rows of contention are [sms, reduce_gb_per_s, slowdown]", "bad-file") from None
+        form = "[sms, reduce_gb_per_s, slowdown], at least one, with slowdowns of 1 to 1000"
+        raise AntiphonError(f"rows of contention are {form}; those beside '{name:.40}' are not", "bad-file") from None
     if not {"sms", "memory_gb_per_s"} <= options.keys():
         raise AntiphonError("contention is by sms and memory_gb_per_s; give both", "bad-spec")
     pace = float(options["memory_gb_per_s"]) / COUNTED_READS

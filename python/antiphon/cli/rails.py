@@ -56,11 +56,16 @@ def rails(
         flights: A JSON list of collectives in flight together (docs/json.md), in place of one.
         shared_loads: Themis orders a flight by what dimensions still have to do of others.
     """
+    if shared_loads and (flights is None or not any(name.startswith("themis") for name in scheduler.split(","))):
+        message = "--shared-loads: only Themis counts loads of others, where there are --flights"
+        raise antiphon.AntiphonError(message, "not-applicable")
     if flights is not None:
-        if energy or free_order:
-            raise antiphon.AntiphonError(
-                "energy and free order are of one collective; leave them out", "not-applicable"
-            )
+        for option, given in (("--energy", energy), ("--free-order", free_order)):
+            if given:
+                message = f"{option} is of one collective, not of --flights; leave it out"
+                raise antiphon.AntiphonError(message, "not-applicable")
+        if not flights.strip():
+            raise antiphon.AntiphonError("--flights is empty; name a file of flights", "bad-file")
         _in_flight(topology, flights, scheduler, shared_loads, system, output, parameters)
         return
     parameters |= {"system": system, "endpoint": system.endpoint, "energy": energy, "enforced": not free_order}

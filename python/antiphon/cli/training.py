@@ -56,7 +56,7 @@ def train(
     rails:TOPOLOGY is a multi-dimensional network (antiphon rails); ALGORITHM is then a scheduler.
 
     Examples:
-        antiphon train resnet50 mesh:4x4 tto --system tto --against ring-bi,multitree
+        antiphon train alexnet mesh:4x4 tto --system tto --against ring-bi,multitree
         antiphon train alexnet,resnet50 ring:4,ring:8 ring --format markdown
         antiphon train resnet152 rails:3D-SW_SW_SW_hetero themis --overlap layerwise
         antiphon train resnet50 rails:ace:4x8x4 phased --overlap both --endpoint ace --against-endpoints ideal,npu

@@ -57,10 +57,14 @@ def check_memory(what: str, layers: Table, needed: Memory, limit: int) -> None:
     sizes = 2 * layers["gradient_bytes"]
     names = layers["layer"]
     first, largest = int((np.cumsum(sizes) > limit).argmax()), int(sizes.argmax())
-    over = f"layer {names[first]} is the first that does not fit" if sizes.sum() > limit else "receive buffers do not"
+    over = "all layers fit, but not what comes to be added"
+    if sizes.sum() > limit:
+        over = f"layer {names[first]} is the first that does not fit, {names[largest]} the largest with"
+        over += f" {_mega(int(sizes[largest]))}"
+    least = "at least " if needed.buffer_bytes is None else ""
     raise AntiphonError(
-        f"{what}: a rank needs {needed}, and has {_mega(limit)}; {over}, {names[largest]} is the largest with"
-        f" {_mega(int(sizes[largest]))}; use more memory, fewer bytes a gradient, or divide layers over ranks",
+        f"{what}: a rank needs {least}{needed}, and has {_mega(limit)}; {over}; use more memory, fewer gradient_bytes,"
+        " or model_parallel",
         "too-large",
     )
 
