@@ -161,7 +161,7 @@ def test_flights(commands: Any, tmp_path: Path) -> None:
         ("[]", "at least one"),
         ("[3]", "no object"),
         ('[{"byte": 3}]', "unknown key 'byte'"),
-        ('[{"bytes": true}]', "bytes is no str or int"),
+        ('[{"bytes": true}]', "bytes is True; expected a size"),
         ('[{"after": ["x"]}]', "no entry before it"),
         ('[{"dimensions": [0]}]', "from 1 to 8"),
         ('[{"dimensions": [3]}]', "flight 0: its dimensions"),

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from antiphon._core import Fabric, Schedule, System
+from antiphon._core import Fabric, Schedule, System, parse_bytes
 from antiphon._core import advise_rails as core_advise_rails
 from antiphon._core import rails as core_rails
 from antiphon._core import rails_flights as core_rails_flights
 from antiphon._core import rails_messages as core_rails_messages
-from antiphon.arguments import expect
+from antiphon.arguments import expect, shown
 from antiphon.declared import takes
 from antiphon.errors import AntiphonError
 from antiphon.files import parse_json
@@ -164,14 +164,14 @@ def read_rails_flights(text: str) -> list[RailsFlight]:
     return flights
 
 
-KINDS: dict[str, tuple[type, ...]] = {
-    "bytes": (str, int),
-    "collective": (str,),
-    "dimensions": (list,),
-    "start_ns": (int, float),
-    "after": (list,),
-    "priority": (int,),
-    "name": (str,),
+KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "bytes": ("a size", (str, int)),
+    "collective": ("text", (str,)),
+    "dimensions": ("a list", (list,)),
+    "start_ns": ("a number", (int, float)),
+    "after": ("a list", (list,)),
+    "priority": ("a whole number", (int,)),
+    "name": ("text", (str,)),
 }
 """What an entry of a file of flights may say, and as what."""
 
@@ -182,9 +182,13 @@ def _read_flight(entry: Any, numbers: dict[str, int]) -> RailsFlight:
     for key, value in entry.items():
         if key not in KINDS:
             raise AntiphonError(f"unknown key '{key[:40]}'; known: {', '.join(KINDS)}", "bad-file")
-        if not isinstance(value, KINDS[key]) or isinstance(value, bool):
-            kinds = " or ".join(kind.__name__ for kind in KINDS[key])
-            raise AntiphonError(f"{key} is no {kinds}", "bad-file")
+        what, kinds = KINDS[key]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise AntiphonError(f"{key} is {shown(value)}; expected {what}", "bad-file")
+    if "bytes" in entry:
+        parse_bytes(entry["bytes"])
+    if not 0 <= entry.get("start_ns", 0):
+        raise AntiphonError(f"start_ns is {entry['start_ns']}; it is at least 0", "bad-file")
     for name in entry.get("after", ()):
         if not isinstance(name, str) or name not in numbers:
             message = (
