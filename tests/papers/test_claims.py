@@ -19,7 +19,7 @@ PARTLY = {
     ),
     "themis": "example sizes dlrm-hidden just-enough over",
     "ace": "gap-grows",
-    "aries": "ring-steps tree-height trees-climb adapt-tree hops dedicated deadlock",
+    "aries": "ring-steps tree-height trees-climb adapt-tree transformer hops dedicated deadlock",
 }
 NOT = {
     "tto": (

@@ -274,7 +274,7 @@ fn receive_buffers_hold_what_is_not_added() {
     // A message of 8 KiB from each.
     assert_eq!(most("direct", 1 << 16, true), [7 << 13; 3]);
     assert_eq!(most("ring", 1 << 16, true), [1 << 13; 3]);
-    let streaming = "overlapped-tree:chunks=512";
+    let streaming = "overlapped-tree:chunk=8KiB";
     assert_eq!(most(streaming, 1 << 22, true), most(streaming, 1 << 22, false));
 }
 

@@ -56,6 +56,11 @@ impl Buffers {
         }
     }
 
+    /// Time went on by `time` in which the same happened again and again: a moment that is not over is not over yet.
+    pub fn delay(&mut self, time: Ticks) {
+        self.0.iter_mut().flatten().for_each(|rank| rank.at += time);
+    }
+
     /// The most that each rank of the fabric held at a time.
     pub fn most(&self, plan: &RunPlan) -> Option<Vec<Bytes>> {
         let ranks = self.0.as_ref()?;

@@ -170,6 +170,7 @@ impl Endpoints<'_> {
         let by = periods * period;
         self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);
         self.adders.delay(by);
+        self.buffers.delay(by);
         let later = |event| match event {
             RankEvent::Received { transfer, chunk } => {
                 RankEvent::Received { transfer, chunk: chunk + chunks[transfer as usize] }
