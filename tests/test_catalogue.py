@@ -91,7 +91,7 @@ def test_an_algorithm_is_its_specification() -> None:
     ("name", "options", "message"),
     [
         ("tto2", {}, "no algorithm 'tto2'; known: tto"),
-        ("tto", {"chunks": 3}, "tto has no option 'chunks'; known: chunk, excluded, barrier, align"),
+        ("tto", {"chunks": 3}, "tto has no option 'chunks'; known: chunk, excluded, barrier, third, align"),
         ("ring-bi", {"chunk": 3}, "ring-bi has no option 'chunk'; known: align"),
     ],
 )

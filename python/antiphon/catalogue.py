@@ -65,7 +65,7 @@ class Entry(str):
 
     >>> tto = next(each for each in algorithms() if each == "tto")
     >>> tto.name, [option.key for option in tto.options]
-    ('tto', ['chunk', 'excluded', 'barrier', 'align'])
+    ('tto', ['chunk', 'excluded', 'barrier', 'third', 'align'])
 
     Attributes:
         summary: what it is, in one line.

@@ -116,6 +116,8 @@ COUNTED_READS = 2 / 3
 def _slowdown(law: Any, beside: str | None, options: Mapping[str, str]) -> float:
     """How many times as long a work takes beside an endpoint, between the law's rows ``[sms, reduce_gb_per_s,
     slowdown]``; 1 without SMs, at most what is measured."""
+    if law is None:
+        raise AntiphonError('has no law of "contention"; leave the option beside out', "bad-file")
     if not isinstance(law, dict) or not law:
         raise AntiphonError('"contention" is no object of works, each with rows', "bad-file")
     name = beside or next(iter(law))

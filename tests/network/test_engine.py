@@ -135,10 +135,16 @@ def test_the_law_of_an_h200() -> None:
         ),
         (
             "x.json",
-            json.dumps(SCHEMA | {"endpoint": "npu", "contention": {"a": []}}),
+            json.dumps(SCHEMA | {"endpoint": "npu", "contention": {"a": [[1, 5, 2]]}}),
             "contention is by sms and memory",
         ),
         ("x.json", json.dumps(SCHEMA | LAW | {"contention": {"a": [[1]]}}), "rows of contention are [sms"),
+        (
+            "x.json",
+            json.dumps(SCHEMA | LAW | {"contention": {"a": [[1, 5, 0.5]]}}),
+            "slowdowns of 1 to 1000; those beside 'a'",
+        ),
+        ("x.json", json.dumps(SCHEMA | LAW | {"contention": {}}), "is no object of works"),
         ("no.json", None, "no.json: cannot be read"),
         ("x.json", "[1]", "x.json: says no schema, not antiphon-calibrate/1"),
         ("x.json", '{"schema": "antiphon-simulate/1", "endpoint": "npu"}', "x.json: has antiphon-simulate/1, not"),
