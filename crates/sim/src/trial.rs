@@ -11,6 +11,13 @@ use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::Schedule;
 use antiphon_model::system::System;
 
+/// A plan of which only the time is wanted.
+fn tried<'a>(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<RunPlan<'a>> {
+    let mut plan = RunPlan::new(fabric, flights, system)?;
+    plan.buffers = false;
+    Ok(plan)
+}
+
 /// Picoseconds of a schedule at a fidelity, in the fastest of the system's protocols.
 ///
 /// # Errors
@@ -24,7 +31,7 @@ pub fn time(
 ) -> Result<Picos> {
     let flights = [Flight::unproven(schedule)];
     let result = fastest(system, |system| {
-        let plan = RunPlan::new(fabric, &flights, system)?;
+        let plan = tried(fabric, &flights, system)?;
         run(&plan, Order::default(), fidelity, Shortcuts::default(), progress)
     })?;
     Ok(result.time_ps)
@@ -57,7 +64,7 @@ pub fn time_within(
     let flights = [Flight::unproven(schedule)];
     let (mut least_ps, mut events) = (Picos::MAX, 0);
     for system in system.variants() {
-        let plan = RunPlan::new(fabric, &flights, &system)?;
+        let plan = tried(fabric, &flights, &system)?;
         let within = Within(most_ps.min(least_ps), most_events, progress);
         let (time_ps, more) = with_machine(&plan, Order::default(), Fidelity::Packet, Shortcuts::default(), within)?;
         (least_ps, events) = (least_ps.min(time_ps), events + more);

@@ -187,8 +187,6 @@ def _read_flight(entry: Any, numbers: dict[str, int]) -> RailsFlight:
             raise AntiphonError(f"{key} is {shown(value)}; expected {what}", "bad-file")
     if "bytes" in entry:
         parse_bytes(entry["bytes"])
-    if not entry.get("start_ns", 0) >= 0:
-        raise AntiphonError(f"start_ns is {entry['start_ns']}; it is at least 0", "bad-file")
     for name in entry.get("after", ()):
         if not isinstance(name, str) or name not in numbers:
             message = (

@@ -69,7 +69,7 @@ class Reproduction:
     def row_dict(self, row: Row) -> dict[str, Any]:
         """A row as documented in docs/json.md, and as a line of the CSV files."""
         apart = {"reason": row.own.reason if row.own else "", "counts": row.counts and not self.is_beside(row)}
-        return {column: apart.get(column, getattr(row, column, None)) for column in COLUMNS}
+        return {column: apart[column] if column in apart else getattr(row, column) for column in COLUMNS}
 
     def to_dict(self) -> dict[str, Any]:
         """The reproduction as documented in docs/json.md."""

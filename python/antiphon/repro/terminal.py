@@ -12,26 +12,27 @@ CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do
 
 def _counts(summary: Summary) -> tuple[str | Note, ...]:
     if not summary.compared:
-        return ("", "", "", "", "", "")
-    missed = summary.compared - summary.agreeing
-    hold = Note(f"{summary.agreeing:,}", "yellow" if missed else "green")
+        return ("",) * 5
+    hold = Note(f"{summary.agreeing:,}", "yellow" if summary.agreeing < summary.compared else "green")
     errors = (f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max))
-    worst = summary.worst if missed or summary.error_max else ""
-    return (f"{summary.compared:,}", hold, f"{summary.by_rule:,}", *errors, worst)
+    return (f"{summary.compared:,}", hold, f"{summary.by_rule:,}", *errors)
 
 
 def reproduction_document(reproduction: Reproduction) -> Document:
     """How many numbers of every figure agree and how far off they are; claims; where the report is."""
     several = len(reproduction.outcomes) > 1
-    columns = ("Figure" if several else "", "Compared:", "Hold:", "Within 5 %:", "Mean error:", "Largest:", "at")
     claims = ("Claims:", "Hold:") if several and reproduction.claims else ()
+    numbers = ("Compared:", "Hold:", "Within 5 %:", "Mean error:", "Largest:")
+    columns = ("Figure" if several else "", *numbers, *claims, "at")
     rows: list[tuple[str | Note, ...]] = []
     groups = next(iter(reproduction.summaries.values()))
     for name, summary in reproduction.figures.items() if several else [("", group) for group in groups]:
         of = reproduction.claims_of(name)
         judged = of.total() - of["fitted"]
         if summary.compared or (claims and judged):
-            rows.append((summary.group, *_counts(summary), *((f"{judged}", f"{of['holds']}") if claims else ())))
+            worst = summary.worst if summary.error_max or summary.agreeing < summary.compared else ""
+            told = (f"{judged}", f"{of['holds']}") if claims else ()
+            rows.append((summary.group, *_counts(summary), *told, worst))
     texts = reproduction.paper.data.texts
     title = Note(f"{texts['title']} ({texts['source'].partition(';')[0]})", "bold")
     counted = []
@@ -45,7 +46,7 @@ def reproduction_document(reproduction: Reproduction) -> Document:
     return document(
         title,
         not several and next(iter(reproduction.figures.values())).group,
-        Table((*columns[:-1], *claims, columns[-1]), [(*row[:6], *row[7:], row[6]) for row in rows]),
+        Table(columns, rows),
         counted,
         reproduction.paper.data.measured,
         reproduction.quick and "Claims are about all points: without --quick.",

@@ -5,7 +5,8 @@ use crate::clock::Ticks;
 use crate::plan::{Job, RunPlan};
 use antiphon_base::units::Bytes;
 
-/// See the module. Unknown where ranks are in parts that run apart, since what one sends is added in another.
+/// See the module. Unknown where nobody asks, and where ranks are in parts that run apart, since what one sends is added
+/// in another.
 pub struct Buffers(Option<Vec<Buffered>>);
 
 /// That of one rank. What comes as something else is added takes its place.
@@ -30,7 +31,7 @@ impl Buffered {
 impl Buffers {
     /// Nothing sent yet of `plan`.
     pub fn new(plan: &RunPlan) -> Buffers {
-        Buffers(Some(vec![Buffered::default(); plan.participants()]))
+        Buffers(plan.buffers.then(|| vec![Buffered::default(); plan.participants()]))
     }
 
     /// Ranks run in parts.

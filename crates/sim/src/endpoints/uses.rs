@@ -34,39 +34,25 @@ impl Endpoints<'_> {
             }
             Endpoint::Ace(_) => {
                 let engines = self.engines.as_ref()?.engines();
-                let most = |of: fn(&RankEngine) -> f64| engines.iter().map(of).fold(0.0, f64::max);
+                let most = |of: &dyn Fn(&RankEngine) -> f64| engines.iter().map(of).fold(0.0, f64::max);
                 let ticks = self.plan.clock.ticks(result.time_ps).max(1) as f64;
-                let served = [
-                    most(|engine| engine.used().0.served[0] as f64),
-                    most(|engine| engine.used().0.served[1] as f64),
-                    most(|engine| engine.used().0.served[2] as f64),
-                ];
-                let room = |name, [held, stalled, limits]: [f64; 3]| PartUse {
+                let served = |server: usize| most(&|engine| engine.used().0.served[server] as f64) / ticks;
+                let room = |name, room: usize| PartUse {
                     name,
                     option: name,
-                    busy: held / ticks,
-                    waiting: Some(stalled / ticks),
-                    limits: limits / ticks,
+                    busy: most(&|engine| engine.used().0.held[room] as f64 / engine.used().1[room] as f64) / ticks,
+                    waiting: Some(most(&|engine| engine.used().0.stalled[room] as f64) / ticks),
+                    limits: most(&|engine| engine.used().0.limits[room] as f64) / ticks,
                     spans: vec![],
                 };
-                let sram = [
-                    most(|engine| engine.used().0.held[0] as f64 / engine.used().1[0] as f64),
-                    most(|engine| engine.used().0.stalled[0] as f64),
-                    most(|engine| engine.used().0.limits[0] as f64),
-                ];
-                let machines = [
-                    most(|engine| engine.used().0.held[1] as f64 / engine.used().1[1] as f64),
-                    most(|engine| engine.used().0.stalled[1] as f64),
-                    most(|engine| engine.used().0.limits[1] as f64),
-                ];
                 let adds = result.ranks.iter().map(|row| row.reduce_ps as f64 / time).fold(0.0, f64::max);
                 vec![
-                    serves("read", "memory_gb_per_s", served[0] / ticks),
-                    serves("bus", "bus_gb_per_s", served[1] / ticks),
+                    serves("read", "memory_gb_per_s", served(0)),
+                    serves("bus", "bus_gb_per_s", served(1)),
                     serves("add", "alus", adds),
-                    serves("write", "memory_gb_per_s", served[2] / ticks),
-                    room("fsms", machines),
-                    room("sram", sram),
+                    serves("write", "memory_gb_per_s", served(2)),
+                    room("fsms", 1),
+                    room("sram", 0),
                 ]
             }
         };

@@ -63,9 +63,7 @@ impl RailsPackets {
             }
         }
     }
-}
 
-impl RailsPackets {
     /// Those of some dimensions, by number.
     ///
     /// # Errors
