@@ -64,7 +64,7 @@ bench: build ## time the core (cargo bench) and whatever benches/ holds
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done
 
-tables: build .venv/requirements-dev.stamp ## write again what follows from declared parameters, and the tables of docs/fidelity.md, docs/optimal.md, docs/library.md and docs/expect.md
+tables: build .venv/requirements-dev.stamp ## write again what follows from declared parameters, and the tables of pages
 	$(BIN)/python scripts/parameter_tables.py
 	$(BIN)/python scripts/fidelity_table.py
 	$(BIN)/python scripts/optimal_table.py

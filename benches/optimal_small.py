@@ -1,6 +1,7 @@
 """Times `optimal` beside all other algorithms; fails if another one is faster by more than 3 %.
 
-The collectives are those of the table in docs/optimal.md, the fabrics these and more; `--fabrics A B` takes some.
+The collectives are those of the table in docs/explanation/optimal.md, the fabrics these and more; `--fabrics A B` takes
+some.
 """
 
 from __future__ import annotations

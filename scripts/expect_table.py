@@ -1,4 +1,4 @@
-"""Writes the table of docs/expect.md: every measured size beside what is expected.
+"""Writes the table of docs/how-to/expect.md: every measured size beside what is expected.
 
 Run by `make tables`; a test sees that all is current.
 """
@@ -13,7 +13,7 @@ from antiphon._core import format_bytes
 from antiphon.library.cluster import Cluster
 from antiphon.library.measured import expected
 
-PAGE = ROOT / "docs" / "expect.md"
+PAGE = ROOT / "docs" / "how-to" / "expect.md"
 
 
 def table() -> str:

@@ -1,4 +1,4 @@
-"""Writes the table of docs/fidelity.md: how far cheaper fidelities are from `flit`.
+"""Writes the table of docs/evidence/fidelity.md: how far cheaper fidelities are from `flit`.
 
 Run by `make tables`; a test runs its first size again.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import antiphon
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "fidelity.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "fidelity.md"
 FABRICS = ("mesh:8x8", "mesh:5x5", "switch:8", "bigraph:2x2")
 SYSTEM = antiphon.System("tto")
 SIZES = ("64KiB", "1MiB", "4MiB", "16MiB")

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/library.md: measured collectives beside what the library models say.
+"""Writes the tables of docs/explanation/library.md: measured collectives beside what the library models say.
 
 Run by `make tables`; a test sees that all is current.
 """
@@ -16,7 +16,7 @@ from antiphon.library.cluster import Cluster
 from antiphon.library.measured import Expected, expected
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA, PAGE = ROOT / "data" / "clusters", ROOT / "docs" / "library.md"
+DATA, PAGE = ROOT / "data" / "clusters", ROOT / "docs" / "explanation" / "library.md"
 GIB, MIB = 1 << 30, 1 << 20
 BANDS = {
     "1 GiB and more": (GIB, 1 << 60),

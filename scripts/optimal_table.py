@@ -1,4 +1,5 @@
-"""Writes the table of docs/optimal.md: shares of the lower bound that `optimal` and the best other algorithm reach.
+"""Writes the table of docs/explanation/optimal.md: shares of the lower bound that `optimal` and the best other
+algorithm reach.
 
 Run by `make tables`; a test runs a row of it again.
 """
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import antiphon
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "optimal.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "optimal.md"
 FABRICS = (
     "mi250:1:raw",
     "dgx-a100:2:raw",

@@ -1,5 +1,5 @@
-"""Writes what follows from the parameters that the core declares: the tables of docs/parameters.md, the arguments of
-`antiphon.noc`, the fields of `antiphon.Router`; and the public names of docs/python.md.
+"""Writes what follows from the parameters that the core declares: the tables of docs/reference/parameters.md, the
+arguments of `antiphon.noc`, the fields of `antiphon.Router`; and the public names of docs/reference/python.md.
 
 Run by `make tables`; a test sees that all is current.
 """
@@ -146,12 +146,12 @@ def names() -> str:
 
 
 PARTS = (
-    ("docs/python.md", "names", names),
-    ("docs/parameters.md", "systems", systems),
-    ("docs/parameters.md", "presets", presets),
-    ("docs/parameters.md", "models", models),
-    ("docs/parameters.md", "algorithms", algorithms),
-    ("docs/parameters.md", "inputs", inputs),
+    ("docs/reference/python.md", "names", names),
+    ("docs/reference/parameters.md", "systems", systems),
+    ("docs/reference/parameters.md", "presets", presets),
+    ("docs/reference/parameters.md", "models", models),
+    ("docs/reference/parameters.md", "algorithms", algorithms),
+    ("docs/reference/parameters.md", "inputs", inputs),
     ("python/antiphon/_options.pyi", "options", options),
     ("python/antiphon/results/network.py", "fields", fields),
 )

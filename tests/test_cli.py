@@ -558,7 +558,7 @@ def test_a_byte_order_mark_is_no_content(commands: Any, tmp_path: Path) -> None:
 
 
 def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
-    docs = Path(__file__).resolve().parent.parent / "docs"
+    docs = Path(__file__).resolve().parent.parent / "docs" / "reference"
     pages = "".join((docs / name).read_text("utf-8") for name in ("json.md", "parameters.md"))
     documented = {key for code in re.findall(r"`([^`\n]+)`", pages) for key in code.split(".")}
 
@@ -590,7 +590,7 @@ def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
         ("systems", "tto"),
     ):
         missing = keys(commands.document(*command)) - documented
-        assert not missing, f"docs/json.md says nothing about {missing} of {command[0]}"
+        assert not missing, f"docs/reference/json.md says nothing about {missing} of {command[0]}"
     schedule = antiphon.build(antiphon.Fabric("ring:4"), "ring").to_json()
     text = (docs / "schedule.md").read_text("utf-8")
     assert not [key for key in keys(json.loads(schedule)) if f"`{key}`" not in text]

@@ -113,8 +113,8 @@ def test_a_run_says_its_protocol() -> None:
 
 
 def rows_of_protocols() -> list[list[str]]:
-    """Rows of docs/simulation.md: GPU, size, protocol, ours, and of each table what was measured."""
-    text = (Path(__file__).parents[1] / "docs" / "simulation.md").read_text()
+    """Rows of docs/explanation/simulation.md: GPU, size, protocol, ours, and of each table what was measured."""
+    text = (Path(__file__).parents[1] / "docs" / "explanation" / "simulation.md").read_text()
     rows = text.partition("<!-- protocols -->")[2].partition("<!-- end of protocols -->")[0].splitlines()
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("| ")][1:]
 

@@ -45,7 +45,7 @@ def test_json(commands: Any, tmp_path: Path) -> None:
     assert [figure["name"] for figure in document["figures"]] == ["table1", "fig14"]
     assert document["claims"]
     assert document["report"] == f"{tmp_path}/tto/report-table1-fig14.html"
-    text = (DOCS / "json.md").read_text("utf-8")
+    text = (DOCS / "reference" / "json.md").read_text("utf-8")
 
     def keys(value: Any) -> set[str]:
         if isinstance(value, list):

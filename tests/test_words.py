@@ -1,4 +1,4 @@
-"""Holds the types of the core against docs/words.md: a word has one meaning."""
+"""Holds the types of the core against docs/reference/words.md: a word has one meaning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_no_two_types_have_one_name() -> None:
 
 
 def test_the_types_of_the_page_are_there() -> None:
-    page = (ROOT / "docs" / "words.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "words.md").read_text("utf-8")
     rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
     names = [name for row in rows for name in re.findall(r"`(\w+)`", row[-1])]
     assert len(names) > 30
@@ -36,6 +36,6 @@ def test_the_types_of_the_page_are_there() -> None:
 
 
 def test_words_are_explained_once() -> None:
-    page = (ROOT / "docs" / "words.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "words.md").read_text("utf-8")
     words = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")]
     assert [word for word, count in Counter(words).items() if count > 1 and word != "Word"] == []

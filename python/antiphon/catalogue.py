@@ -182,7 +182,7 @@ def compute_models() -> list[Entry]:
 def endpoints() -> list[Entry]:
     """What can stand between a rank's memory and its links; of presets ``example`` is what they stand for.
 
-    docs/endpoints.md says what each models.
+    docs/explanation/endpoints.md says what each models.
 
     >>> endpoints()[:4], endpoints()[-1].example
     (['system', 'ideal', 'npu', 'ace'], 'npu:memory_gb_per_s=128,sms=2')

@@ -1,4 +1,4 @@
-"""Foreign graphs as fabric JSON (schema ``antiphon-fabric/1``, docs/fabric.md)."""
+"""Foreign graphs as fabric JSON (schema ``antiphon-fabric/1``, docs/reference/fabric.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algorithms, kinds of fabrics and schedulers of one's own, used by name like all others (docs/plugins.md)."""
+"""Algorithms, kinds of fabrics and schedulers of one's own, used by name like all others (docs/how-to/plugins.md)."""
 
 from __future__ import annotations
 

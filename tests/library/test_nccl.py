@@ -1,4 +1,4 @@
-"""NCCL's and RCCL's cost models: figures computed by hand from the facts that docs/library.md names."""
+"""NCCL's and RCCL's cost models: figures computed by hand from the facts that docs/explanation/library.md names."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from antiphon import AntiphonError, Fabric, Schedule, System
 from antiphon.papers.tto.artifact import DATA, around_centre, built
 
 TTO = System("tto")
-VALIDATION = Path(__file__).parents[2] / "docs" / "validation.md"
+VALIDATION = Path(__file__).parents[2] / "docs" / "evidence" / "validation.md"
 PACKETS = "## TTO (HPCA 2024), system `tto`, packet fidelity"
 FEW, MANY = 1_000_000, 70_000_000
 IN_FLITS = [
@@ -47,7 +47,8 @@ def errors(published: str, algorithm: str, fidelity: str, most_flit_hops: int) -
 
 
 def check_documented(heading: str, name: str, found: list[float]) -> None:
-    """That a row of docs/validation.md has the points, their mean error and the largest, to every digit it has."""
+    """That a row of docs/evidence/validation.md has the points, their mean error and the largest, to every digit it
+    has."""
     part = VALIDATION.read_text("utf-8").partition(f"{heading}\n")[2].partition("\n#")[0]
     (row,) = (line for line in part.splitlines() if line.startswith(f"| {name} |"))
     points, mean, largest = (cell.split()[0] for cell in row.split("|")[2:5])

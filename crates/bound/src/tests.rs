@@ -44,7 +44,7 @@ fn all_reduce(fabric: &Fabric) -> f64 {
     bound.time_ps as f64 / 1e12
 }
 
-/// docs/combs.md: on these, edges / (N - 1) is the strength.
+/// docs/explanation/combs.md: on these, edges / (N - 1) is the strength.
 #[test]
 fn products_have_their_closed_form() {
     use DimensionShape::{Clique, Line, Ring};

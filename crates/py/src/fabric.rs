@@ -70,7 +70,7 @@ impl Fabric {
         run(py, || fabric::Fabric::parse(spec.0)).map(Fabric::from)
     }
 
-    /// The fabric that JSON text describes (schema in docs/fabric.md); `name` is shown in results.
+    /// The fabric that JSON text describes (schema in docs/reference/fabric.md); `name` is shown in results.
     ///
     /// Raises AntiphonError: `bad-file`, `bad-size`, `bad-spec` or `too-large`, saying where in the text.
     #[classmethod]
@@ -79,8 +79,8 @@ impl Fabric {
         Fabric::read_json(class.py(), name.0, text.0)
     }
 
-    /// The fabric of a text that is JSON or a topology of another tool, known by its content (docs/fabric.md); `name` is
-    /// shown in results.
+    /// The fabric of a text that is JSON or a topology of another tool, known by its content
+    /// (docs/reference/fabric.md); `name` is shown in results.
     ///
     /// Raises AntiphonError: as `from_json`, saying where in the text.
     #[classmethod]
@@ -110,7 +110,7 @@ impl Fabric {
     }
 
     /// The fabric of a rails topology such as `ring4@1000/20ns,sw8@800/700ns`, with every NPU, switch and link as
-    /// itself (docs/rails.md).
+    /// itself (docs/explanation/rails.md).
     ///
     /// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size` or `too-large`.
     #[classmethod]

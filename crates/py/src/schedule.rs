@@ -83,8 +83,8 @@ impl Schedule {
 #[literal_defaults]
 #[pymethods]
 impl Schedule {
-    /// The schedule of JSON text (schema in docs/schedule.md), its numbers checked against `fabric` if there is one,
-    /// and that this has its routes where it has another name, but nothing proven.
+    /// The schedule of JSON text (schema in docs/reference/schedule.md), its numbers checked against `fabric` if there
+    /// is one, and that this has its routes where it has another name, but nothing proven.
     ///
     /// Raises AntiphonError: `bad-file` with the place, or `too-large`.
     #[classmethod]

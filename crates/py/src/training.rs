@@ -49,7 +49,7 @@ impl Workload {
         workload::Workload::preset(name.0).map(|layers| Workload { layers, table: None }).map_err(raise)
     }
 
-    /// The workload of the text of a CSV table (columns in docs/workloads.md); `name` is shown in results.
+    /// The workload of the text of a CSV table (columns in docs/reference/workloads.md); `name` is shown in results.
     ///
     /// Raises AntiphonError: `bad-file` with row and column, or `too-large`.
     #[classmethod]

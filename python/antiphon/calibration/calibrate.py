@@ -49,7 +49,7 @@ def calibrate(
     progress: Callable[[str, float], object] | None = None,
 ) -> Calibration:
     """Measures this machine: memory read, written, copied and reduced, each alone and beside computation, and the
-    computation alone and beside each (docs/calibrate.md).
+    computation alone and beside each (docs/how-to/calibrate.md).
 
     >>> calibration = calibrate(seconds=0.05, size="256KiB", gemm=32)
     >>> calibration.rate("reduce", "gemm") > 0

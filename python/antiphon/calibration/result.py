@@ -30,7 +30,7 @@ ENDPOINT = (("read", ""), ("reduce", GEMM))
 
 @record
 class Calibration(Result):
-    """What a machine does to communication beside computation (docs/calibrate.md).
+    """What a machine does to communication beside computation (docs/how-to/calibrate.md).
 
     >>> import antiphon
     >>> calibration = antiphon.calibrate(seconds=0.05, size="256KiB", gemm=32)

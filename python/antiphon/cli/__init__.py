@@ -1,4 +1,4 @@
-"""The command line. Its arguments and the keys of ``--json`` (docs/json.md) are stable.
+"""The command line. Its arguments and the keys of ``--json`` (docs/reference/json.md) are stable.
 
 One file holds one group of commands, and registers them with ``main``; ``commands.py`` lists them.
 """

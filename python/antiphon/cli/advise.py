@@ -46,7 +46,7 @@ def advise_ace(
     chunk: str,
     output: str,
 ) -> None:
-    """The smallest collectives engine that reaches 95 % of what the network allows (docs/endpoints.md).
+    """The smallest collectives engine that reaches 95 % of what the network allows (docs/explanation/endpoints.md).
 
     Examples:
         antiphon advise ace ace:4x4x4 --bytes 64MiB
@@ -60,7 +60,8 @@ def advise_ace(
 def advise_trees(
     *, ranks: int = 8, size: str = "64MiB", latency: str = "12.4us", bandwidth: float = 25.0, output: str
 ) -> None:
-    """Ring, tree and overlapped tree by their cost model, and the sizes at which the ring wins (docs/trees.md).
+    """Ring, tree and overlapped tree by their cost model, and the sizes at which the ring wins
+    (docs/explanation/trees.md).
 
     Examples:
         antiphon advise trees --ranks 64 --bytes 1MiB --latency 2us --bandwidth 50

@@ -13,7 +13,7 @@ from antiphon.view.documents.energy import area_document
 
 @command(system="aries")
 def area(fabric: str, *, system: antiphon.System, output: str) -> None:
-    """Print the area of routers and collectives engines (docs/energy.md).
+    """Print the area of routers and collectives engines (docs/explanation/energy.md).
 
     Examples:
         antiphon area mesh:8x8

@@ -14,7 +14,7 @@ from antiphon.view.terminal.console import json_text, progress_bar
 
 @command(of=antiphon.calibrate)
 def calibrate(*, out: str | None = None, output: str, **given: Any) -> None:
-    """Measure this machine: what computation and communication do to each other (docs/calibrate.md).
+    """Measure this machine: what computation and communication do to each other (docs/how-to/calibrate.md).
 
     Memory is read, written, copied and reduced, alone and beside a GEMM and a
     lookup in a table; the endpoint npu of simulations follows from that.

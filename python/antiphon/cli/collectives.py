@@ -67,7 +67,7 @@ def compare(
     Args:
         fidelity: alpha-beta, packet or flit, or several with commas, side by side.
         all_: Also time what an estimate puts far behind the best.
-        library: nccl or rccl: also what its model says, on a preset of GPU boxes (docs/library.md).
+        library: nccl or rccl: also what its model says, on a preset of GPU boxes (docs/explanation/library.md).
         time_limit_s: Of each comparison; what is not done by then is left out, and the exit status is 3: 90, 90s,
             5min or 2h.
     """
@@ -225,7 +225,7 @@ def verify(
     """Prove that a schedule is correct, or print the first counter-example.
 
     With a FILE instead of FABRIC the schedule in it is proven, in JSON or in a format of another tool, which is known
-    by content (docs/formats.md).
+    by content (docs/reference/formats.md).
 
     Examples:
         antiphon verify dgx1v multitree --collective all-gather

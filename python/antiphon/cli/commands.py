@@ -24,40 +24,47 @@ SECTIONS: dict[str, dict[str, Command]] = {
             "tuning", "Find the best algorithm and chunk size for every buffer size, and where they change."
         ),
         "replan": Command(
-            "replan", "Plan again after a failure, from a schedule for the intact fabric (docs/optimal.md)."
+            "replan", "Plan again after a failure, from a schedule for the intact fabric (docs/explanation/optimal.md)."
         ),
         "configure": Command(
-            "configure", "Find the configuration of a fabric that makes an algorithm fastest (docs/configure.md)."
+            "configure",
+            "Find the configuration of a fabric that makes an algorithm fastest (docs/how-to/configure.md).",
         ),
-        "export": Command("formats", "Write a schedule, or a fabric, in the format of another tool (docs/formats.md)."),
+        "export": Command(
+            "formats", "Write a schedule, or a fabric, in the format of another tool (docs/reference/formats.md)."
+        ),
         "show": Command("collectives", "Print the figures of a schedule that need no simulation."),
     },
     "On real data": {
         "run": Command(
             "run",
-            "Run a collective on real data between MPI ranks, threads or GPUs, check it, and time it (docs/run.md).",
+            "Run a collective on real data by MPI, threads or GPUs, check it, and time it (docs/how-to/run.md).",
         ),
         "testbed": Command(
-            "testbed", "Run collectives on an emulated fabric, measured beside predicted (docs/run.md)."
+            "testbed", "Run collectives on an emulated fabric, measured beside predicted (docs/how-to/run.md)."
         ),
         "discover": Command(
-            "discover", "Look at how hosts are cabled: rates, what is odd, what they reach (docs/torch.md)."
+            "discover", "Look at how hosts are cabled: rates, what is odd, what they reach (docs/how-to/torch.md)."
         ),
     },
     "Networks and training": {
         "train": Command("training", "Time an iteration and an epoch of training."),
-        "replay": Command("replay", "Time traces of all ranks, Chakra's or PyTorch's, on a fabric (docs/formats.md)."),
-        "rails": Command("rails", "Schedule a collective's chunks over the dimensions of a network (docs/rails.md)."),
-        "noc": Command("noc", "Time the flit-level network alone, under synthetic traffic (docs/noc.md)."),
+        "replay": Command(
+            "replay", "Time traces of all ranks, Chakra's or PyTorch's, on a fabric (docs/reference/formats.md)."
+        ),
+        "rails": Command(
+            "rails", "Schedule a collective's chunks over the dimensions of a network (docs/explanation/rails.md)."
+        ),
+        "noc": Command("noc", "Time the flit-level network alone, under synthetic traffic (docs/explanation/noc.md)."),
         "expect": Command(
             "expect",
-            "Say whether a measured number is good, size by size, and what may be wrong (docs/expect.md).",
+            "Say whether a measured number is good, size by size, and what may be wrong (docs/how-to/expect.md).",
         ),
-        "area": Command("area", "Print the area of routers and collectives engines (docs/energy.md)."),
+        "area": Command("area", "Print the area of routers and collectives engines (docs/explanation/energy.md)."),
         "advise": Command("advise", "Say what a network is good for before anything is scheduled."),
         "calibrate": Command(
             "calibrate",
-            "Measure this machine: what computation and communication do to each other (docs/calibrate.md).",
+            "Measure this machine: what computation and communication do to each other (docs/how-to/calibrate.md).",
         ),
     },
     "Many runs": {

@@ -33,7 +33,7 @@ def configure(
     output: str,
     **given: Any,
 ) -> None:
-    """Find the configuration of a fabric that makes an algorithm fastest (docs/configure.md).
+    """Find the configuration of a fabric that makes an algorithm fastest (docs/how-to/configure.md).
 
     Without an algorithm all are tried. What is printed as the fabric is a specification that every command takes.
 

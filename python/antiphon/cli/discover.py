@@ -33,7 +33,7 @@ def discover(
     report: str | None,
     output: str,
 ) -> None:
-    """Look at how hosts are cabled: rates, what is odd, what they reach (docs/torch.md).
+    """Look at how hosts are cabled: rates, what is odd, what they reach (docs/how-to/torch.md).
 
     Needs antiphon[torch] on every host. With --hosts it starts a rank on each of them by ssh; else start it
     yourself, as torchrun --nnodes 3 --node-rank 0 --master-addr a --master-port 29500 -m antiphon discover.

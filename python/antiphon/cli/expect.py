@@ -23,7 +23,7 @@ def expect(
     output: str,
     **given: Any,
 ) -> None:
-    """Say whether a measured number is good, size by size, and what may be wrong (docs/expect.md).
+    """Say whether a measured number is good, size by size, and what may be wrong (docs/how-to/expect.md).
 
     Examples:
         antiphon expect dgx-h100:1 --collective all-reduce --bytes 1KiB..8GiB

@@ -35,7 +35,7 @@ def flights(
 ) -> None:
     """Time several collectives in flight on one fabric.
 
-    FILE is a JSON list of flights (docs/json.md), for example
+    FILE is a JSON list of flights (docs/reference/json.md), for example
     [{"name": "rows", "algorithm": "combs", "groups": "rows", "bytes": "16MiB"},
     {"algorithm": "combs", "groups": "columns", "after": ["rows"], "priority": 1}],
     or {"grid": "tp=4,dp=4", "flights": [{"algorithm": "ring", "groups": "dp"}]}.

@@ -48,7 +48,7 @@ def export(
     out: str,
     json_: bool = False,
 ) -> None:
-    """Write a schedule, or a fabric, in the format of another tool (docs/formats.md).
+    """Write a schedule, or a fabric, in the format of another tool (docs/reference/formats.md).
 
     What is written is proven as it stands. What passes a limit of the consumer is refused.
 
@@ -71,7 +71,7 @@ def export(
         min_bytes: Of msccl the smallest size that it is used for, such as 64KiB.  [default: any]
         max_bytes: Of msccl the largest size that it is used for.  [default: any]
         out: The file to write; of chakra the prefix.
-        json_: Print JSON (docs/json.md).
+        json_: Print JSON (docs/reference/json.md).
     """
     if format_ in TOPOLOGY_FORMATS:
         if algorithm is not None or schedule is not None:

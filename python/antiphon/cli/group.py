@@ -43,7 +43,8 @@ class Interrupted(Exception):
 
 
 class Cli(DocumentedGroup):
-    """Ends every failure with one line on stderr, and with an exit status that says what it was (docs/cli.md).
+    """Ends every failure with one line on stderr, and with an exit status that says what it was
+    (docs/reference/cli.md).
 
     The module of a command is imported when the command is called: it registers what it has.
     """
@@ -213,7 +214,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, asked: b
     multiple=True,
     metavar="FILE.py",
     type=click.Path(),
-    help="Load algorithms, fabrics or schedulers of your own (docs/plugins.md; works anywhere). Repeatable.",
+    help="Load algorithms, fabrics or schedulers of your own (docs/how-to/plugins.md; works anywhere). Repeatable.",
 )
 def main(files: Sequence[str]) -> None:
     """Collective communication on accelerator fabrics: proven, bounded and timed.

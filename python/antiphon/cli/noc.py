@@ -35,7 +35,7 @@ def noc(
     output: str,
     **parameters: Any,
 ) -> None:
-    """Time the flit-level network alone, under synthetic traffic (docs/noc.md).
+    """Time the flit-level network alone, under synthetic traffic (docs/explanation/noc.md).
 
     Routers have virtual channels and credits; delays are in cycles.
 

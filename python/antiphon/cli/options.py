@@ -184,7 +184,8 @@ SHARED: dict[str, dict[str, Shared]] = {
         "size": Shared("Full buffer size.", "Collective", "--bytes", unless="64MiB"),
         "root": Shared("Root rank.", "Collective", type=click.IntRange(0, 2**32 - 1)),
         "matrix": Shared(
-            "For all-to-all, instead of --bytes: a line for each rank, with its bytes for every rank (docs/cli.md).",
+            "For all-to-all, instead of --bytes: a line for each rank, with its bytes for every rank "
+            "(docs/reference/cli.md).",
             "Collective",
             **{**_FILE, "metavar": "FILE.csv"},
         ),
@@ -202,12 +203,13 @@ SHARED: dict[str, dict[str, Shared]] = {
             shell_complete=completing(algorithm_specs, several=True),
         ),
         "schedule": Shared(
-            "A schedule from a file instead of ALGORITHM: JSON, or of another tool (docs/formats.md).",
+            "A schedule from a file instead of ALGORITHM: JSON, or of another tool (docs/reference/formats.md).",
             "Algorithms",
             **_FILE,
         ),
         "schedules": Shared(
-            "Also a schedule from a file, JSON or of another tool (docs/formats.md); it says what all do. Repeatable.",
+            "Also a schedule from a file, JSON or of another tool (docs/reference/formats.md); it says what all do. "
+            "Repeatable.",
             "Algorithms",
             "--schedule",
             multiple=True,
@@ -223,9 +225,10 @@ SHARED: dict[str, dict[str, Shared]] = {
         "groups": Shared(
             "Each of these groups, by itself.", "Ranks", metavar="rows|columns|dimension=K|DIMS of GRID|FILE"
         ),
-        "energy": Shared("Also energy and power (docs/energy.md).", "Time", is_flag=True),
+        "energy": Shared("Also energy and power (docs/explanation/energy.md).", "Time", is_flag=True),
         "trace": Shared(
-            "Also write what each link and rank did when, for Perfetto or chrome://tracing (docs/formats.md).",
+            "Also write what each link and rank did when, for Perfetto or chrome://tracing "
+            "(docs/reference/formats.md).",
             "Output",
             **{**_FILE, "metavar": "OUT.json"},
         ),
@@ -244,7 +247,7 @@ SHARED: dict[str, dict[str, Shared]] = {
 """Options that several commands take, by the names of their arguments."""
 SHARED["system"] = {
     "system": Shared(
-        "Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
+        "Platform: a preset, or one of your own in .toml or .json (docs/reference/cli.md).",
         "System",
         metavar="NAME|FILE",
         callback=_platform,
@@ -262,7 +265,7 @@ SHARED["system"] = {
     ),
     "endpoint": Shared(
         "What stands between memory and links where a run is timed: system, ideal, npu, ace, a preset "
-        "(docs/endpoints.md), or a file of antiphon calibrate.  [default: system]",
+        "(docs/explanation/endpoints.md), or a file of antiphon calibrate.  [default: system]",
         "System",
         callback=kept("endpoint"),
         metavar="NAME[:KEY=VALUE,...]|FILE",

@@ -33,7 +33,7 @@ def _chosen(context: click.Context, parameter: click.Parameter, output: str) -> 
 
 SHARED["output"] = {
     "output": Shared(
-        "For people, programs (docs/json.md), spreadsheets, texts, browsers.",
+        "For people, programs (docs/reference/json.md), spreadsheets, texts, browsers.",
         "Output",
         "--format",
         type=click.Choice(FORMATS),

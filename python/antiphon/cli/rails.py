@@ -37,7 +37,7 @@ def rails(
     output: str,
     **parameters: Any,
 ) -> None:
-    """Schedule a collective's chunks over the dimensions of a network (docs/rails.md).
+    """Schedule a collective's chunks over the dimensions of a network (docs/explanation/rails.md).
 
     TOPOLOGY is a preset such as 3D-SW_SW_SW_hetero, or dimensions:
     ring4@1000/20ns,sw8@800/700ns (ring, fc or sw; Gb/s of one NPU).
@@ -53,7 +53,7 @@ def rails(
         collective: all-reduce, reduce-scatter, all-gather or all-to-all.
         scheduler: One, or several with commas, side by side.
         free_order: With jitter: NPUs do not keep to one order (may deadlock).
-        flights: A JSON list of collectives in flight together (docs/json.md), in place of one.
+        flights: A JSON list of collectives in flight together (docs/reference/json.md), in place of one.
         shared_loads: Themis orders a flight by what dimensions still have to do of others.
     """
     if shared_loads and (flights is None or not any(name.startswith("themis") for name in scheduler.split(","))):

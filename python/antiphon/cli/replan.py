@@ -26,7 +26,7 @@ def replan(
     out: str | None = None,
     output: str,
 ) -> None:
-    """Plan again after a failure, from a schedule for the intact fabric (docs/optimal.md).
+    """Plan again after a failure, from a schedule for the intact fabric (docs/explanation/optimal.md).
 
     The schedule is one of optimal, as antiphon show FABRIC optimal --out writes it. What is found is proven, and says
     how near it is to the new optimum.

@@ -27,7 +27,7 @@ def replay(
     output: str,
     **given: Any,
 ) -> None:
-    """Time traces of all ranks, Chakra's or PyTorch's, on a fabric (docs/formats.md).
+    """Time traces of all ranks, Chakra's or PyTorch's, on a fabric (docs/reference/formats.md).
 
     TRACE is the prefix of the files, PREFIX for PREFIX.0.et, PREFIX.1.et, ..., or their folder. Every rank computes and
     exchanges as its own trace says; exchanges that are under way share the links. train --chakra writes such files.

@@ -47,7 +47,7 @@ def run(
     output: str,
     **given: Any,
 ) -> None:
-    """Run a collective on real data between MPI ranks, threads or GPUs, check it, and time it (docs/run.md).
+    """Run a collective on real data by MPI, threads or GPUs, check it, and time it (docs/how-to/run.md).
 
     A process is started for every rank; in a job that mpirun started, its processes are the ranks.
     With --chain it runs iterations of training: a backward pass, one all-reduce, a forward pass.
@@ -120,7 +120,7 @@ def run(
         run_all()
         if transport == "mpi" and not in_job():
             where = "All ranks were on this machine; MPI's launcher listened on ports of its own meanwhile"
-            note(output, f"{where} (docs/run.md)")
+            note(output, f"{where} (docs/how-to/run.md)")
         return
     # The other ranks of a job have nothing to say that rank 0 does not.
     with open(os.devnull, "w") as nowhere:

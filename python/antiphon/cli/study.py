@@ -68,7 +68,7 @@ def run_command(
 ) -> None:
     """Run every point of a grid, once: a second call, or one after a crash, runs what is missing.
 
-    FILE is TOML: a command, what is fixed, and axes whose values are combined (docs/study.md). Two
+    FILE is TOML: a command, what is fixed, and axes whose values are combined (docs/how-to/study.md). Two
     calls at the same time share the work. Without --cluster, points run in worker processes.
     antiphon study merge joins the runs of shards.
 
@@ -147,7 +147,7 @@ def merge(folders: tuple[Path, ...], *, store: Path) -> None:
 
 
 def _document(file: Path, grid: Grid, found: Study) -> dict[str, Any]:
-    """The study as documented in docs/json.md."""
+    """The study as documented in docs/reference/json.md."""
     points = [
         {"values": dict(values), "refused": why, "result": None if why else record}
         for values, record in zip(found.values, found.records, strict=True)

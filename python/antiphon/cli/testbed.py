@@ -38,7 +38,7 @@ def emulate(
     output: str,
     **given: Any,
 ) -> None:
-    """Run collectives on an emulated fabric, measured beside predicted (docs/run.md).
+    """Run collectives on an emulated fabric, measured beside predicted (docs/how-to/run.md).
 
     With --chain it runs iterations of training: a backward pass, one all-reduce, a forward pass.
     Needs Linux, and root or user namespaces; or a GPU. All that it makes is gone when it ends, however it ends.

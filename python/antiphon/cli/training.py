@@ -52,7 +52,7 @@ def train(
     """Time an iteration and an epoch of training.
 
     MODEL is a name (antiphon workloads), a table of layers, FILE.csv, or an ONNX model, FILE.onnx
-    (docs/workloads.md); it and FABRIC may be several, with commas, for a table. FABRIC
+    (docs/reference/workloads.md); it and FABRIC may be several, with commas, for a table. FABRIC
     rails:TOPOLOGY is a multi-dimensional network (antiphon rails); ALGORITHM is then a scheduler.
 
     Examples:
@@ -66,7 +66,7 @@ def train(
     Args:
         against: Algorithms to compare with. Repeatable.
         against_endpoints: Endpoints to compare with, with the same ALGORITHM. Repeatable.
-        chakra: Also write Chakra traces, PREFIX.RANK.et (docs/formats.md).
+        chakra: Also write Chakra traces, PREFIX.RANK.et (docs/reference/formats.md).
         report: Also draw the iterations on a self-contained HTML page.
     """
     models, fabrics = model.split(","), split_fabrics(fabric)

@@ -107,7 +107,8 @@ def _tuner(
     for key in context.params:
         if key not in TUNER_OPTIONS and context.get_parameter_source(key) == click.core.ParameterSource.COMMANDLINE:
             option = "--" + key.replace("_", "-")
-            raise click.UsageError(f"{option} is about simulations: leave it out with --out FILE.csv (docs/library.md)")
+            where = "leave it out with --out FILE.csv (docs/explanation/library.md)"
+            raise click.UsageError(f"{option} is about simulations: {where}")
     collective = as_collective(collective)
     with writing(out, ".csv") as write:
 

@@ -43,13 +43,13 @@ def run(
 
     Args:
         fabric: specification or Fabric that the schedule is for.
-        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
+        schedule: a Schedule, or a file ``*.json`` (docs/reference/schedule.md).
         system: preset, file or System.
         fidelity: in how much detail.
         bound: that of all ranks at this fidelity with shards of whole elements, if it is known.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
-        energy: also what the run takes (docs/energy.md).
-        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
+        energy: also what the run takes (docs/explanation/energy.md).
+        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/reference/formats.md).
         jobs: as for ``simulate``.
 
     Raises:
@@ -90,7 +90,7 @@ def bounded(
     matrix: Matrix | None = None,
     fidelity: str = "packet",
 ) -> tuple[Bound, dict[str, Any]]:
-    """How fast anything could be at a fidelity, also as documented in docs/json.md."""
+    """How fast anything could be at a fidelity, also as documented in docs/reference/json.md."""
     system, collective = System() if system is None else system, as_collective(collective)
     data = amount(bytes, matrix, fabric)
     lower = lower_bound(fabric, collective, system=system, root=root, fidelity=fidelity, **data.given)
@@ -142,9 +142,9 @@ def compare(
             the files that they are from.
         jobs: algorithms that run at a time; default: as many as there are cores.
         progress: called with an algorithm and the share done of building or simulating it, 0 to 1.
-        energy: also what each takes (docs/energy.md); the order stays that of times.
+        energy: also what each takes (docs/explanation/energy.md); the order stays that of times.
         matrix: for an all-to-all, instead of ``bytes``: what each rank, by row, has for each other one, by column:
-            an array, rows of sizes, or a CSV file (docs/cli.md).
+            an array, rows of sizes, or a CSV file (docs/reference/cli.md).
         time_limit_s: seconds after which no algorithm is begun, and what is at work ends at its next report of
             progress; those are listed in ``refused`` with the code ``time-limit``.
         estimates: whether algorithms whose busiest link alone takes more than five times as long as the best are only

@@ -186,10 +186,10 @@ def simulate_flights(
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         order: ``fifo``: on every link packets of the flight launched first go first, others fill the gaps it leaves;
             ``lifo``: of that launched last; ``priority``: of that with the lowest number; ``fair``: of that which
-            the link has served least, so that all have an equal share of it (docs/simulation.md).
+            the link has served least, so that all have an equal share of it (docs/explanation/simulation.md).
         progress: called with a title and the share done.
-        energy: also what the run takes (docs/energy.md).
-        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
+        energy: also what the run takes (docs/explanation/energy.md).
+        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/reference/formats.md).
 
     Raises:
         AntiphonError: as ``simulate``, naming the flight; ``bad-spec`` if flights wait for each other.
@@ -226,7 +226,7 @@ def simulate_flights(
 def read_flights(
     text: str, fabric: str | Fabric, system: str | System = "generic", *, progress: Progress | None = None
 ) -> list[Flight]:
-    """The flights of a JSON list, or of an object with a ``grid`` of ranks (docs/json.md), built on a fabric.
+    """The flights of a JSON list, or of an object with a ``grid`` of ranks (docs/reference/json.md), built on a fabric.
 
     >>> len(read_flights('[{"algorithm": "ring-bi", "groups": "rows", "bytes": "1MiB"}]', "torus:3x4"))
     3

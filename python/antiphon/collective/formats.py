@@ -33,7 +33,8 @@ def export(
     min_bytes: str | int | None = None,
     max_bytes: str | int | None = None,
 ) -> str:
-    """A schedule in another tool's format, proven as it is written, or a fabric in one for graphs (docs/formats.md).
+    """A schedule in another tool's format, proven as it is written, or a fabric in one for graphs
+    (docs/reference/formats.md).
 
     >>> from antiphon import build
     >>> text = export(build("ring:4", "ring", bytes="1MiB"), consumer="rccl")
@@ -89,7 +90,8 @@ def load(
     placement: Sequence[int] | None = None,
     text: str | None = None,
 ) -> Schedule:
-    """The schedule of a file, in JSON or in a format of another tool, which is known by content (docs/formats.md).
+    """The schedule of a file, in JSON or in a format of another tool, which is known by content
+    (docs/reference/formats.md).
 
     >>> from antiphon import build, verify
     >>> text = export(build("ring:4", "ring", bytes="1MiB"))

@@ -204,7 +204,9 @@ class Modelled(Record):
     algorithm: str = says("what it would choose.")
     protocol: str = says("how it would send: ``LL``, ``LL128`` or ``Simple``.")
     time_ns: float = says("how long it takes by the library's own cost model.")
-    expected_ns: float = says("how long a run should take by what was measured of the library (docs/library.md).")
+    expected_ns: float = says(
+        "how long a run should take by what was measured of the library (docs/explanation/library.md)."
+    )
 
 
 @record

@@ -59,9 +59,9 @@ def read_schedule(
     *,
     routed: bool = True,
 ) -> Schedule:
-    """The schedule of a file for a fabric: of JSON (docs/schedule.md), which says what is done, or of a format of
-    another tool (docs/formats.md), which says nothing of ``bytes`` and ``placement``. Where it is not ``routed``, the
-    routes of JSON may be of another fabric.
+    """The schedule of a file for a fabric: of JSON (docs/reference/schedule.md), which says what is done, or of a
+    format of another tool (docs/reference/formats.md), which says nothing of ``bytes`` and ``placement``. Where it is
+    not ``routed``, the routes of JSON may be of another fabric.
 
     Raises:
         AntiphonError: naming the file: ``bad-file``, ``too-large``; as ``Schedule.from_json`` and ``load``.
@@ -129,7 +129,7 @@ def build(
         root: rank that a Broadcast starts from, or a Reduce ends at.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the work.
         matrix: for an all-to-all, instead of ``bytes``: what each rank, by row, has for each other one, by column:
-            an array, rows of sizes, or a CSV file (docs/cli.md).
+            an array, rows of sizes, or a CSV file (docs/reference/cli.md).
 
     Raises:
         AntiphonError: ``not-applicable`` with the reason if the algorithm does not fit, ``unknown-name`` with the
@@ -158,7 +158,8 @@ def verify(
 
     Args:
         fabric: specification or Fabric that the schedule is for.
-        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md) or of another tool (docs/formats.md).
+        schedule: a Schedule, or a file ``*.json`` (docs/reference/schedule.md) or of another tool
+            (docs/reference/formats.md).
         progress: as in ``build``; the share starts again with every property.
         system: preset, file or System: of it only the rates of links count, for certificates.
 
@@ -193,7 +194,7 @@ def lower_bound(
         system: preset, file or System: of it only links, packets and hand-offs count.
         root: rank that a Broadcast starts from, or a Reduce ends at.
         matrix: for an all-to-all, instead of ``bytes``: what each rank, by row, has for each other one, by column:
-            an array, rows of sizes, or a CSV file (docs/cli.md).
+            an array, rows of sizes, or a CSV file (docs/reference/cli.md).
         fidelity: no run at it is faster; for None, no run at any.
 
     Raises:
@@ -225,13 +226,15 @@ def simulate(
 
     Args:
         fabric: specification or Fabric that the schedule is for.
-        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md) or of another tool (docs/formats.md).
+        schedule: a Schedule, or a file ``*.json`` (docs/reference/schedule.md) or of another tool
+            (docs/reference/formats.md).
         system: preset, file or System.
         fidelity: in how much detail.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
-        energy: also what the run takes (docs/energy.md); its time is the same.
-        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
-        jobs: cores that a long run in packets uses (docs/simulation.md), all for None; its result is the same.
+        energy: also what the run takes (docs/explanation/energy.md); its time is the same.
+        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/reference/formats.md).
+        jobs: cores that a long run in packets uses (docs/explanation/simulation.md), all for None; its result is the
+            same.
 
     Raises:
         AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``, also for a trace of too many

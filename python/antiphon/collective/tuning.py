@@ -68,7 +68,7 @@ def tune(
         system: preset name or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         all_ranks: leave out algorithms that exclude ranks.
-        objective: what is to be least: ``time``, ``energy``, or ``edp``, their product (docs/energy.md).
+        objective: what is to be least: ``time``, ``energy``, or ``edp``, their product (docs/explanation/energy.md).
         energy: also what each takes; with the objectives that need it, it is known in any case.
         jobs: algorithms that are tuned at a time; default: as many as there are cores.
         progress: called before everything that is timed, with the size and the share of the work that is done.

@@ -17,7 +17,7 @@ REDUCE_ACCESSES, COPY_ACCESSES = 3, 2
 
 @dataclass(frozen=True)
 class MemoryRates:
-    """What all cores together do alone, in GB/s of bytes read and written (docs/calibrate.md)."""
+    """What all cores together do alone, in GB/s of bytes read and written (docs/how-to/calibrate.md)."""
 
     reduce: float
     copy: float

@@ -23,7 +23,8 @@ def main(folder: str) -> None:
     at_work: list[Executor] = []
 
     def what() -> dict[str, object]:
-        return {"waits_for": at_work[-1].waits_for() if at_work else None}
+        # Without a message to wait for, it is at a barrier or between runs.
+        return {"waits_for": (at_work[-1].waits_for() or "the others") if at_work else None}
 
     part.beat(carrier.rank, what, gone=lambda: os._exit(1))
     try:

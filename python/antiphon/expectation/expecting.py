@@ -33,7 +33,7 @@ FLOOR_AT_MOST = 1 << 20
 """The smallest size of a log is its floor up to here: above, rates count."""
 TOLERANCES = ((1 << 30, 1.15), (1 << 26, 1.25), (1 << 20, 1.8), (0, 2.5))
 """From these bytes on, measured over expected time above which a size is too slow: no less than the largest error
-of the model on the healthy tables of docs/expect.md."""
+of the model on the healthy tables of docs/how-to/expect.md."""
 LIMITED = 0.85
 """Share of the rate of the largest buffers from which links limit."""
 LARGEST = 1 << 34

@@ -13,7 +13,7 @@ VERDICTS = ("launch floor", "ramp", "link-limited", "too slow")
 
 @record
 class Expectation(Result):
-    """What a collective should take on a GPU cluster, and whether what was measured is good (docs/expect.md).
+    """What a collective should take on a GPU cluster, and whether what was measured is good (docs/how-to/expect.md).
 
     >>> import antiphon
     >>> found = antiphon.expect("dgx-h100:1", "all-reduce", "1KiB,1GiB")

@@ -18,7 +18,7 @@ MOST_RANKS = 131_072
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of box; its rates are those of the fabric preset (docs/fabric.md)."""
+    """A kind of box; its rates are those of the fabric preset (docs/reference/fabric.md)."""
 
     gpu: str
     gpus: int

@@ -5,8 +5,8 @@ model; and start-up + ramp + bytes / rate of the link, where ``ramp = RAMP_US sq
 ``x = bytes / rate`` is what filling all channels costs. START_US, RAMP_US and RAMP_HALF_US were fitted once, on A100
 (NDv4, and vTrain on 4 and 8 GPUs), and serve all GPUs and libraries. Besides, there is one constant a generation and
 library, fitted on its largest sizes: ``RINGS`` on vTrain (V100, A100) and on 316 GB/s of MI300X; ``NVLS`` on 8 H100
-(NVIDIA/nccl issue 1455) and 72 GB200 (coreweave/nccl-tests; B200 takes the same, untested). docs/library.md has the
-errors, and what is held out.
+(NVIDIA/nccl issue 1455) and 72 GB200 (coreweave/nccl-tests; B200 takes the same, untested). docs/explanation/library.md
+has the errors, and what is held out.
 """
 
 from __future__ import annotations

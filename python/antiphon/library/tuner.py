@@ -73,7 +73,8 @@ def tuner_csv(cluster: Cluster, collective: str, rows: Sequence[Row]) -> str:
     """The file that NCCL_TUNER_CONFIG_FILE names (github.com/NVIDIA/nccl, ext-tuner/example): channels, pipelined
     operations and registered buffers are left to NCCL (-1)."""
     text = io.StringIO()
-    text.write(f"# {cluster.name}, {collective}: by Antiphon's model of NCCL (docs/library.md)\n# {FIELDS}\n")
+    model = "Antiphon's model of NCCL (docs/explanation/library.md)"
+    text.write(f"# {cluster.name}, {collective}: by {model}\n# {FIELDS}\n")
     for row in rows:
         kind, protocol = collective.replace("-", ""), row.protocol.lower()
         sizes = row.min_bytes, row.max_bytes

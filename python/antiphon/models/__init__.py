@@ -1,4 +1,4 @@
-"""Models of other frameworks as workloads: totals of every layer, for one sample (docs/workloads.md)."""
+"""Models of other frameworks as workloads: totals of every layer, for one sample (docs/reference/workloads.md)."""
 
 from antiphon.models.onnx import from_onnx
 from antiphon.models.table import Layer, LayerTable

@@ -18,7 +18,7 @@ def workload(model: str | Workload) -> Workload:
     5
 
     Args:
-        model: the name, the file (docs/workloads.md), or a Workload, which is given back.
+        model: the name, the file (docs/reference/workloads.md), or a Workload, which is given back.
 
     Raises:
         AntiphonError: ``unknown-name``, or ``bad-file`` with row and column.

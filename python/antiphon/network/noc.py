@@ -31,7 +31,7 @@ def noc(
     jobs: int | None = 1,
     **options: Unpack[NocOptions],
 ) -> NocResult:
-    """The flit-level network of a fabric under synthetic traffic (docs/noc.md).
+    """The flit-level network of a fabric under synthetic traffic (docs/explanation/noc.md).
 
     >>> result = noc("mesh:4x4", "transpose", 0.2, warm_up_cycles=500, cycles=1000)
     >>> result.stable, result.packet_latency_cycles.mean > result.hops_mean
@@ -42,7 +42,7 @@ def noc(
         traffic: pattern of destinations (``traffic_patterns()``), ``hotspot:rank=N,share=X``.
         rate: flits offered per rank and cycle, above 0 and at most 1.
         progress: called about ten times a second with the share done, 0 to 1; the run may end well before 1.
-        energy: also what the whole run takes, warm-up included (docs/energy.md).
+        energy: also what the whole run takes, warm-up included (docs/explanation/energy.md).
         system: preset, file or System with the energies, the size of a flit and the clock that count for it.
         jobs: cores that the run uses if its network is large and busy enough, all for None; its result is the same.
 

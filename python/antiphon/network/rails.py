@@ -41,7 +41,7 @@ def rails(
     system: str | System = "ideal",
     **options: Unpack[RailsOptions],
 ) -> RailsRun:
-    """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/rails.md).
+    """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/explanation/rails.md).
 
     >>> run = rails("3D-SW_SW_SW_hetero", "100MB", scheduler="themis")
     >>> run.npus, run.dimensions.height, run.utilization <= run.utilization_bound
@@ -54,9 +54,10 @@ def rails(
         collective: ``all-reduce``, ``reduce-scatter``, ``all-gather`` or ``all-to-all``.
         scheduler: in which order chunks use the dimensions (Themis, ISCA 2022; ``search`` is ours).
         enforced: whether NPUs timed with ``jitter_ns`` keep to the order of the run without.
-        endpoint: what stands between an NPU's memory and its links (``endpoints()``, docs/endpoints.md), or a file of
+        endpoint: what stands between an NPU's memory and its links (``endpoints()``, docs/explanation/endpoints.md), or
+            a file of
             ``calibrate``; the chunk submitted first goes first, unless ``intra`` says otherwise.
-        energy: also what it takes (docs/energy.md).
+        energy: also what it takes (docs/explanation/energy.md).
         system: preset, file or System with the energies that count for it; times do not depend on it.
 
     Raises:

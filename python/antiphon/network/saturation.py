@@ -37,7 +37,7 @@ class Saturation(Result):
     row = "runs"
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as documented in docs/json.md, with ``unstable_rate``."""
+        """The run as documented in docs/reference/json.md, with ``unstable_rate``."""
         return self.stable.to_dict() | {"unstable_rate": self.unstable_rate}
 
 

@@ -67,12 +67,12 @@ class Reproduction:
         return row.published is not None and row.source != "" and self._first[row.source] is not row
 
     def row_dict(self, row: Row) -> dict[str, Any]:
-        """A row as documented in docs/json.md, and as a line of the CSV files."""
+        """A row as documented in docs/reference/json.md, and as a line of the CSV files."""
         apart = {"reason": row.own.reason if row.own else "", "counts": row.counts and not self.is_beside(row)}
         return {column: apart[column] if column in apart else getattr(row, column) for column in COLUMNS}
 
     def to_dict(self) -> dict[str, Any]:
-        """The reproduction as documented in docs/json.md."""
+        """The reproduction as documented in docs/reference/json.md."""
         figures = [
             {"name": name, "title": self.figures[name].group}
             | {"summary": list(map(asdict, summaries)), "rows": list(map(self.row_dict, self.outcomes[name].rows))}

@@ -9,7 +9,8 @@ from antiphon.results.table import Table
 
 @record
 class EndpointUse(Result):
-    """What the parts of an endpoint did while something was communicated, and what limits it (docs/endpoints.md).
+    """What the parts of an endpoint did while something was communicated, and what limits it
+    (docs/explanation/endpoints.md).
 
     >>> import antiphon
     >>> run = antiphon.rails("ace:4x4x4", "8MiB", scheduler="phased", endpoint="ace:memory_gb_per_s=40")

@@ -20,7 +20,8 @@ PARTS = ("links", "routers", "interfaces", "reductions", "memory")
 
 @record
 class Energy(Result):
-    """Energy and power of a run (docs/energy.md). Parts are whole attojoules (1e-18 J), so that they sum exactly.
+    """Energy and power of a run (docs/explanation/energy.md). Parts are whole attojoules (1e-18 J), so that they sum
+    exactly.
 
     >>> import antiphon
     >>> schedule = antiphon.build("mesh:2x2", "ring", bytes="1MiB")
@@ -43,7 +44,7 @@ class Energy(Result):
     time_ns: float = says("how long it took.", "average_power_w")
     peak_power_w: float = says(
         "mean power of the window in which it is largest, one of at most 512; for runs that are not timed message"
-        " by message, as docs/energy.md says."
+        " by message, as docs/explanation/energy.md says."
     )
     lower_bound_aj: int | None = says(
         "no schedule that does the same takes less; None where that is not known.",
@@ -136,7 +137,8 @@ class Energy(Result):
 
 @record
 class Area(Result):
-    """Area of a fabric's routers and its ranks' engines, from published constants scaled with counts (docs/energy.md).
+    """Area of a fabric's routers and its ranks' engines, from published constants scaled with counts
+    (docs/explanation/energy.md).
 
     >>> import antiphon
     >>> round(antiphon.area("mesh:8x8").total_mm2, 3)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @record
 class Router(Record):
-    """The virtual-channel routers of a flit-level network (docs/noc.md).
+    """The virtual-channel routers of a flit-level network (docs/explanation/noc.md).
 
     >>> import antiphon
     >>> antiphon.noc("mesh:2x2", vcs=2, warm_up_cycles=50, cycles=50).router.vcs
     2
 
-    Delays are in cycles, buffers in flits; docs/parameters.md has the meanings. None: any number.
+    Delays are in cycles, buffers in flits; docs/reference/parameters.md has the meanings. None: any number.
     """
 
     # fields: make tables

@@ -58,7 +58,7 @@ class Record:
     """What has fields that say what JSON has of it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As documented in docs/json.md, without tables that are given apart."""
+        """As documented in docs/reference/json.md, without tables that are given apart."""
         return said(self, " ".join(each.metadata.get("json", each.name) for each in fields(cast(Any, self))))
 
 

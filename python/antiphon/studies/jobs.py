@@ -18,7 +18,7 @@ from antiphon.results import rows_of
 from antiphon.training.train import train
 
 Record = dict[str, Any]
-"""A run as its command prints it with ``--json`` (docs/json.md), with the ``tables`` it was asked for; or
+"""A run as its command prints it with ``--json`` (docs/reference/json.md), with the ``tables`` it was asked for; or
 ``{"refused": {"reason", "code"}}`` for what cannot be run."""
 
 

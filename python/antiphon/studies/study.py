@@ -134,7 +134,7 @@ def study(
     ['themis']
 
     Args:
-        grid: a file or description (docs/study.md), or points of any kind.
+        grid: a file or description (docs/how-to/study.md), or points of any kind.
         store: folder of runs, which other processes may use at the same time; default: with a file, ``FILE.runs``
             beside it; else runs are not kept.
         executor: any of ``concurrent.futures``; default: threads, as the core computes without Python's lock.

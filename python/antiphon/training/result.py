@@ -134,7 +134,7 @@ class Training(Result):
         return baseline.epoch_ns - self.epoch_ns
 
     def to_dict(self, baselines: Iterable[Training] = ()) -> dict[str, Any]:
-        """As documented in docs/json.md, without its tables; ``against`` these baselines."""
+        """As documented in docs/reference/json.md, without its tables; ``against`` these baselines."""
         return super().to_dict() | {"against": self._against(baselines)}
 
     def _against(self, baselines: Iterable[Training] = ()) -> list[dict[str, Any]]:

@@ -83,9 +83,9 @@ def train(
     True
 
     Args:
-        model: a name, a CSV file (docs/workloads.md) or a Workload.
+        model: a name, a CSV file (docs/reference/workloads.md) or a Workload.
         fabric: specification or Fabric, or ``rails:TOPOLOGY``, a multi-dimensional network
-            (docs/rails.md) that is timed stage by stage and carries several collectives at a time.
+            (docs/explanation/rails.md) that is timed stage by stage and carries several collectives at a time.
         algorithm: ``name[:key=value,...]`` of the collectives; on rails the scheduler, with its queue
             policy after a colon if it is not the default: ``themis:fifo``.
         system: preset name or System.
@@ -109,12 +109,13 @@ def train(
             bytes, it gives what has ``time_ns`` and ``excluded_ranks``, as a ``Run`` has, and for overlap ``ccube`` and
             ``both`` the table ``chunks``.
         progress: called while collectives are simulated.
-        energy: also what the exchanges of an iteration take, and static power (docs/energy.md); computation is not
+        energy: also what the exchanges of an iteration take, and static power (docs/explanation/energy.md); computation
+            is not
             counted.
         memory: what a rank has, such as ``16GiB``; a model that needs more for weights, gradients and receive
             buffers is refused.
         chakra: also Chakra execution traces of what every rank computes and exchanges, files ``CHAKRA.0.et``,
-            ``CHAKRA.1.et``, ... (docs/formats.md), on fabrics and for overlap ``none`` and ``layerwise``.
+            ``CHAKRA.1.et``, ... (docs/reference/formats.md), on fabrics and for overlap ``none`` and ``layerwise``.
 
     Raises:
         AntiphonError: as ``build`` and ``simulate``, or ``rails``; ``not-applicable`` naming the layer

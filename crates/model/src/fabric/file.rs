@@ -1,4 +1,4 @@
-//! Fabrics in files: JSON, schema `antiphon-fabric/1` (described with an example in `docs/fabric.md`).
+//! Fabrics in files: JSON, schema `antiphon-fabric/1` (described with an example in `docs/reference/fabric.md`).
 
 use super::import::{self, JoinedBoxes};
 use super::spec::{FabricPreset, from_file};
@@ -35,7 +35,7 @@ pub const MAX_COORDS: usize = 16;
 
 impl Fabric {
     /// The fabric of a file, named `file:PATH`: JSON, or a topology of another tool, known by its content
-    /// (`docs/fabric.md`). The structure is [`Shape::Graph`].
+    /// (`docs/reference/fabric.md`). The structure is [`Shape::Graph`].
     ///
     /// # Errors
     /// [`Code::BadFile`] if it cannot be read or is not UTF-8, [`Code::TooLarge`] past
@@ -45,7 +45,8 @@ impl Fabric {
         read(&format!("file:{}", path.display()), path, None, |_| Ok(()))
     }
 
-    /// The fabric called `name` of a text: JSON, or a topology of another tool, known by its content (`docs/fabric.md`).
+    /// The fabric called `name` of a text: JSON, or a topology of another tool, known by its content
+    /// (`docs/reference/fabric.md`).
     ///
     /// # Errors
     /// As [`Fabric::from_json`], with the line.

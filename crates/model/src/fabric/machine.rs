@@ -33,7 +33,7 @@ const fn direct(machine: &'static str, usable: u64, raw: u64) -> MachineRate {
 
 /// Rates of all machines, kinds in the order of `@`. Usable rates of NVLink are those that NCCL counts on
 /// (`src/graph/topo.h`, 2.30), those of NICs behind PCIe Gen5 too (16 lanes of it are 48 GB/s there); of xGMI those of
-/// RCCL. docs/fabric.md has the source of each.
+/// RCCL. docs/reference/fabric.md has the source of each.
 const RATES: [MachineRate; 22] = [
     rate("dgx-v100", "nvlink", 20_000, 25_000),
     rate("dgx-a100", "nvlink", 240_000, 300_000),

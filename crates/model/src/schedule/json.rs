@@ -1,4 +1,4 @@
-//! JSON form of a schedule. The schema is documented in `docs/schedule.md`.
+//! JSON form of a schedule. The schema is documented in `docs/reference/schedule.md`.
 
 use super::Schedule;
 use crate::fabric::Fabric;

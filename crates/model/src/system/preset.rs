@@ -36,7 +36,7 @@ pub const PRESETS: [SystemPreset; 10] = [
         description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free; 100 TFLOP/s and 1 TB/s a rank",
         settings: &[],
     },
-    // What stage-level models leave out costs nothing here (docs/rails.md).
+    // What stage-level models leave out costs nothing here (docs/explanation/rails.md).
     SystemPreset {
         name: "ideal",
         description: "25 GB/s links, 20 ns latency, 64 KiB packets without header; hand-off and reductions are free",

@@ -183,7 +183,7 @@ impl Workload {
     }
 
     /// A workload from the text of a CSV table in one of three forms: shapes (SCALE-Sim's columns),
-    /// totals, or measured times; see `docs/workloads.md`. O(text).
+    /// totals, or measured times; see `docs/reference/workloads.md`. O(text).
     ///
     /// # Errors
     /// [`Code::BadFile`] with row and column, [`Code::TooLarge`] past [`MAX_LAYERS`].

@@ -24,7 +24,7 @@ const SPECS: [&str; 14] = [
     "dragonfly:2,4,2,groups=5@50+50+25,drop=0-40",
     "jellyfish:8,5,2,1",
 ];
-const DOCUMENT: &str = include_str!("../../../../docs/fabric.md");
+const DOCUMENT: &str = include_str!("../../../../docs/reference/fabric.md");
 
 /// The example in the documentation.
 fn example() -> &'static str {

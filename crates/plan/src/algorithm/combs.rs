@@ -2,7 +2,7 @@
 //! at once, so that AllReduce reaches the physical limit.
 //!
 //! Comb `j` of the rows of a mesh has every row's edges and those of column `j`; the combs of the columns
-//! are the transpose. Together they use every edge equally often (docs/combs.md).
+//! are the transpose. Together they use every edge equally often (docs/explanation/combs.md).
 //! On other products, of any dimension, what takes the place of a row's path is a tree of the row that
 //! loads it equally when turned to every place: a ring without the edge opposite, the star of a clique. Where
 //! dimensions have different rates, so do the numbers of their combs; a dimension too fast for what any trees can send
@@ -239,7 +239,7 @@ fn middle_out(place: u32, extent: u32) -> u32 {
 
 /// Slots of the combs of an `n` x `n` mesh whose ranks have these rows and columns: in a row, the link from column `c` to
 /// the right serves class `k` in slots `u_k + c`, to the left in slots `w_k + (n - 1 - c)`, modulo `n + 1`;
-/// columns alike. The class of a comb's teeth is its number, that of its spine `n`. See docs/combs.md.
+/// columns alike. The class of a comb's teeth is its number, that of its spine `n`. See docs/explanation/combs.md.
 fn closed_form<'a>(fabric: &Fabric, n: u32, places: &[[u32; 2]], combs: &[Comb], trees: &'a [Tree]) -> Table<'a> {
     let period = n + 1;
     Table::at_residues(fabric, trees, period, |index, edge, op| {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     /// All combs together load every edge equally, each is a spanning tree, and on meshes there are no more than the
-    /// shares of docs/combs.md need.
+    /// shares of docs/explanation/combs.md need.
     #[test]
     fn all_edges_are_loaded_equally() {
         for spec in GRIDS {

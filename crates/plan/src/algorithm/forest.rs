@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// DGX-1 V100 reaches 7/24 (docs/combs.md, Forest), and every link takes its part.
+    /// DGX-1 V100 reaches 7/24 (docs/explanation/combs.md, Forest), and every link takes its part.
     #[test]
     fn parallel_links_share_the_trees() {
         let fabric = Fabric::parse("dgx1v").unwrap();

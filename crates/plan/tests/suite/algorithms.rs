@@ -389,7 +389,7 @@ fn chunks_are_not_empty() {
     }
 }
 
-/// The physical limit (docs/combs.md): within 3 % of the bound at 128 MiB and 1 GiB, with no
+/// The physical limit (docs/explanation/combs.md): within 3 % of the bound at 128 MiB and 1 GiB, with no
 /// chiplet left out, and never slower than TTO or a ring.
 #[test]
 fn combs_reach_the_bound() {
@@ -487,7 +487,7 @@ fn hierarchical_suits_the_size_and_the_dimensions() {
     kib("generic", "mesh:8x8", &[1, 8, 64, 1 << 10]);
 }
 
-/// On products of paths, rings and cliques, too (docs/combs.md), and forest on graphs without
+/// On products of paths, rings and cliques, too (docs/explanation/combs.md), and forest on graphs without
 /// structure or with failures: their limits, and schedules within 5 % of them.
 #[test]
 fn trees_reach_the_bound_of_any_symmetric_fabric() {

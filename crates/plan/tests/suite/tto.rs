@@ -74,9 +74,9 @@ fn stalled(point: &Point) -> bool {
     (point.algorithm.as_str(), point.side, point.bytes) == ("RingBiEven", 8, 128 << 20)
 }
 
-/// Cells after the name in a row of the table under a heading of docs/validation.md.
+/// Cells after the name in a row of the table under a heading of docs/evidence/validation.md.
 fn documented(heading: &str, name: &str) -> Vec<String> {
-    let path = format!("{}/../../docs/validation.md", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../docs/evidence/validation.md", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().skip_while(|line| *line != heading).skip(1).take_while(|line| !line.starts_with('#'));
     let mut rows = lines.map(|line| line.split('|').map(|cell| cell.trim().to_string()).collect::<Vec<_>>());
@@ -84,7 +84,7 @@ fn documented(heading: &str, name: &str) -> Vec<String> {
     row.unwrap_or_else(|| panic!("no row '{name}' under '{heading}'"))[2..].to_vec()
 }
 
-/// Where errors are not those of a row of docs/validation.md (points, mean, largest), to every digit it has.
+/// Where errors are not those of a row of docs/evidence/validation.md (points, mean, largest), to every digit it has.
 fn undocumented(heading: &str, name: &str, errors: &[f64]) -> Option<String> {
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     let largest = errors.iter().copied().fold(0.0, f64::max);

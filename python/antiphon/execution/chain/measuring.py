@@ -76,7 +76,7 @@ def measure_chain(
 
     Args:
         fabric: specification or Fabric.
-        model: a name, a CSV file (docs/workloads.md) or a Workload.
+        model: a name, a CSV file (docs/reference/workloads.md) or a Workload.
         algorithm: of the all-reduce; default: the paper's five variants, those that apply: tree with a barrier between
             reduction and broadcast (B), without it (C1), both chained (C2, CC), and a ring (R). With one: it, and it
             chained.

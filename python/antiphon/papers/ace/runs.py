@@ -150,7 +150,7 @@ def iteration(model: Series, npus: int, system: Series, loop: str = "overlap", s
 
 
 def measured(options: str) -> str:
-    """The endpoint of an H200 with its law of contention (docs/endpoints.md), some options replaced."""
+    """The endpoint of an H200 with its law of contention (docs/explanation/endpoints.md), some options replaced."""
     with as_file(files("antiphon.papers.ace") / "h200.json") as path:
         return read_endpoint(f"{path}:{options}")
 

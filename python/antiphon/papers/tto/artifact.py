@@ -24,7 +24,7 @@ from antiphon.studies import Point, TrainingPoint
 
 RANKS_A_ROUTER = 4
 Document = dict[str, Any]
-"""A schedule as in docs/schedule.md."""
+"""A schedule as in docs/reference/schedule.md."""
 
 
 def built(fabric: Fabric, algorithm: str, collective: str, bytes: int, system: System, root: int = 0) -> Schedule:

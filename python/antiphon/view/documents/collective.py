@@ -77,7 +77,7 @@ def comparison_document(comparison: antiphon.Comparison) -> Document:
         f"Lower bound: {format_time(bound.time_ns)} ({bound_names(bound)})",
         beside is not None
         and f"{beside.library} is its own cost model, not a schedule; a run should take about"
-        f" {format_time(beside.expected_ns)} (docs/library.md).",
+        f" {format_time(beside.expected_ns)} (docs/explanation/library.md).",
         bound.limit.text and f"Limit: {limit_text(bound)}",
         [f"Certificate: {text}" for text in map(certified_run, comparison.ranking) if text],
         any(run.bound_of != ALL_RANKS for run in comparison.runs) and apart,
@@ -188,7 +188,7 @@ def tuner_document(title: str, rows: Sequence[Row]) -> Document:
         if changed
         else "Nothing changes: NCCL chooses the same"
     )
-    return document(table, f"{what}, by its model with measured rates (docs/library.md).")
+    return document(table, f"{what}, by its model with measured rates (docs/explanation/library.md).")
 
 
 def bound_document(title: str, lower: Bound) -> Document:

@@ -70,7 +70,8 @@ def unknown(energy: Energy | None) -> list[Note]:
     """What counts as nothing since nobody has published it."""
     if energy is None or not energy.unknown:
         return []
-    return dim(f"Unknown, counted as nothing: {', '.join(energy.unknown)} (--set gives them; docs/energy.md)")
+    unknown = ", ".join(energy.unknown)
+    return dim(f"Unknown, counted as nothing: {unknown} (--set gives them; docs/explanation/energy.md)")
 
 
 def area_document(fabric: str, area: Area) -> Document:

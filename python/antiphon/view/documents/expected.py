@@ -66,7 +66,7 @@ def summary(found: antiphon.Expectation) -> list[str]:
             f"{size} takes {slower:.0%} more than expected, which the model may be wrong by; else it could be:"
         )
     elif found.slow and slower > 0.1:
-        lines.append("No single fault that is known here explains it (docs/expect.md)")
+        lines.append("No single fault that is known here explains it (docs/how-to/expect.md)")
     for cause in found.causes.rows():
         near = f"{_us(cause['expected_us'])}, {bus(found, last['bytes'], cause['expected_us'])}"
         lines.append(f"  {cause['fault']}: {near}; measured {bus(found, last['bytes'], took)}")

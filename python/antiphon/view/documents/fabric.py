@@ -14,9 +14,10 @@ from antiphon.view.text import format_time
 WIDEST = 20
 """Columns of chiplets up to which a map is drawn."""
 PLAIN = (
-    "Switches only forward here; ,switches=on-read (NVLS) or ,switches=in-tree (SHARP) makes them add (docs/fabric.md)."
+    "Switches only forward here; ,switches=on-read (NVLS) or ,switches=in-tree (SHARP) makes them add "
+    "(docs/reference/fabric.md)."
 )
-ADDING = "Switches add and multicast here ({}); ,switches=plain turns that off (docs/fabric.md)."
+ADDING = "Switches add and multicast here ({}); ,switches=plain turns that off (docs/reference/fabric.md)."
 
 ENDS = {
     "no-better": "nothing near is better",

@@ -57,7 +57,7 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
 
 
 def print_json(command: str, document: dict[str, Any]) -> None:
-    """The object of a command as documented in docs/json.md."""
+    """The object of a command as documented in docs/reference/json.md."""
     click.echo(json_text(command, document))
 
 

@@ -1,4 +1,4 @@
-//! Configurations in files: JSON, schema `antiphon-configuration/1` (described in `docs/fabric.md`).
+//! Configurations in files: JSON, schema `antiphon-configuration/1` (described in `docs/reference/fabric.md`).
 
 use super::{Aries, Items};
 use crate::fabric::file::read_text;
