@@ -17,7 +17,7 @@ def words(page: str) -> dict[str, str]:
     found = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) >= 2 and cells[0] != "Word" and set(cells[0]) > set("-: "):
+        if len(cells) >= 2 and cells[0] != "Word" and not set(cells[0]) <= set("-: "):
             meaning = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", cells[1]).replace("`", "").replace("*", "")
             for word in re.split(r", *", re.sub(r"[`*]", "", cells[0])):
                 found[word] = meaning[:1].upper() + meaning[1:]

@@ -39,6 +39,8 @@ COMING = (
 )
 """Pages that the navigation has and that may be missing as yet."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+BAR = "\\|"
+CODE_WITH_BARS = re.compile(r"`([^`]*\\\|[^`]*)`")
 VERBATIM = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
 generated: dict[str, str] = {}
@@ -140,9 +142,21 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         there = posixpath.relpath(place_of(target), posixpath.dirname(place) or ".")
         return there + (found[2] or "")
 
+    if place == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]
     parts = VERBATIM.split(markdown)
     mended = [part if index % 2 else LINK.sub(link, part) for index, part in enumerate(parts)]
-    return lists_apart("".join(mended))
+    return lists_apart(bars("".join(mended)))
+
+
+def bars(markdown: str) -> str:
+    """In tables, code in which the bars are escaped, as code hosts read it."""
+
+    def mended(found: re.Match[str]) -> str:
+        return f"<code>{escape(found[1], quote=False).replace(BAR, '&#124;')}</code>"
+
+    lines = markdown.split("\n")
+    return "\n".join(CODE_WITH_BARS.sub(mended, line) if line.startswith("|") else line for line in lines)
 
 
 def lists_apart(markdown: str) -> str:
@@ -189,7 +203,7 @@ def on_page_content(html: str, *, page: Any, files: Files, **_: Any) -> str:
 
     def document(found: re.Match[str]) -> str:
         there = url(found[1])
-        return f'<a href="{there}">{found[0]}</a>' if there else found[0]
+        return f'<a href="{there}">{files.get_file_from_path(found[1]).page.title}</a>' if there else found[0]
 
     html = re.sub(r"(<a .*?</a>|<pre.*?</pre>|<h\d.*?</h\d>)|<code>antiphon ([a-z]+)\b[^<]*</code>",
                   lambda found: found[0] if found[1] else command(found), html, flags=re.DOTALL)
