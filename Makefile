@@ -27,7 +27,7 @@ ifeq ($(and $(wildcard python/antiphon/_core*.so),$(wildcard python/antiphon/_co
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo compiled test test-all fuzz mutants bench peers tables oracle torch lint lint-rust lint-python docs build sdist wheel lock clean browser tools missing-extension
+.PHONY: help demo compiled test test-all fuzz mutants bench peers tables oracle torch lint lint-rust lint-python docs build site sdist wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -102,6 +102,10 @@ lint-python:
 docs: build .venv/requirements-dev.stamp ## build the Rust documentation; run every snippet of the Markdown pages
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	$(BIN)/python -m pytest tests/test_docs.py
+
+site: build .venv/requirements-dev.stamp ## build the documentation site, out/site/index.html; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open out/site/index.html"
 
 build: .venv/extension.stamp ## .venv with the extension in it
 

@@ -248,7 +248,7 @@ def test_help_has_an_example_and_says_everything(name: str) -> None:
     assert ">>>" in doc, "no example"
     if inspect.isfunction(thing):
         parameters = list(inspect.signature(thing).parameters)
-        routers = {each.key for each in antiphon.router_parameters()}  # which docs/reference/parameters.md has
+        routers = {each.key for each in antiphon.router_parameters()}
         assert [each for each in parameters if each not in routers and f"  {each}: " not in doc] == []
         assert not parameters or "Raises:" in doc
     elif dataclasses.is_dataclass(thing) and thing is not antiphon.Router:

@@ -40,7 +40,7 @@ impl System {
     }
 
     /// A copy with the given parameters replaced; None leaves one as it is. Units are those of the keys
-    /// (docs/reference/parameters.md); text is read as on the command line.
+    /// (`antiphon systems NAME` lists them); text is read as on the command line.
     ///
     /// Raises AntiphonError: `unknown-name` for a key or a choice, `bad-size` or `bad-spec` for a value, with the
     /// range.

@@ -23,7 +23,7 @@ class Router(Record):
     >>> antiphon.noc("mesh:2x2", vcs=2, warm_up_cycles=50, cycles=50).router.vcs
     2
 
-    Delays are in cycles, buffers in flits; docs/reference/parameters.md has the meanings. None: any number.
+    Delays are in cycles, buffers in flits; `router_parameters` has the meanings. None: any number.
     """
 
     # fields: make tables
