@@ -15,7 +15,8 @@ from pathlib import Path
 import antiphon
 
 TABLE = runpy.run_path(str(Path(__file__).resolve().parent.parent / "scripts" / "optimal_table.py"))
-FABRICS = (*TABLE["FABRICS"], "mesh:4x4", "mesh:3x7", "ring:8", "switch:8", "dgx-a100:1:raw", "dgx-h100:2:raw")
+MORE = "mesh:4x4 mesh:3x7 mesh:5x7 torus:8x8 fbfly:4x4 ring:8 switch:8 dgx-a100:1:raw dgx-h100:2:raw"
+FABRICS = (*TABLE["FABRICS"], *MORE.split())
 SYSTEMS = ("tto", "ideal", "generic")
 SIZES = ("16KiB", "128KiB", "1MiB", "8MiB", "64MiB")
 MOST = 1.03

@@ -28,13 +28,12 @@ BANDS = {
 FITTED = {("a100", 4, "vTrain"), ("a100", 8, "vTrain"), ("a100", 8, "NDv4")}
 """Tables that the ramp was fitted on."""
 Table = tuple[str, int, str]
-Model = Callable[[Expected, float], float]
+Model = Callable[[Expected], float]
 MODELS: dict[str, Model] = {
-    "expected": lambda found, _floor: found.time_us,
-    "0.9 floor + x + 2 √(2x)": lambda found, floor: 0.9 * floor + found.link_us + 2 * math.sqrt(2 * found.link_us),
-    "NCCL's own": lambda found, _floor: found.choice.time_us if found.choice else math.nan,
+    "expected": lambda found: found.time_us,
+    "NCCL": lambda found: found.choice.time_us if found.choice else math.nan,
 }
-"""Times of a size by what is expected and the floor of the table."""
+"""Times of a size: what a run should take, and what NCCL believes."""
 
 
 def rows(file: str) -> list[dict[str, str]]:
@@ -63,7 +62,7 @@ def errors(table: Table, model: Model = MODELS["expected"]) -> dict[str, list[fl
     points = measured()[table]
     cluster, floor = Cluster.parse(f"dgx-{table[0]}").group(table[1]), points[0][1]
     of = {
-        size: 100 * (model(expected(cluster, "all-reduce", size, "nccl", floor), floor) / us - 1) for size, us in points
+        size: 100 * (model(expected(cluster, "all-reduce", size, "nccl", floor)) / us - 1) for size, us in points
     }
     found = {band: [error for size, error in of.items() if low <= size < high] for band, (low, high) in BANDS.items()}
     return {band: each for band, each in found.items() if each}
@@ -106,29 +105,29 @@ def by_size() -> str:
 
 def _spread(found: list[float]) -> str:
     sizes = [abs(error) for error in found]
-    return f"{sum(sizes) / len(sizes):.1f} / {max(sizes):.1f}"
+    return f"{sum(sizes) / len(sizes):.1f}/{max(sizes):.1f}"
 
 
 def large() -> str:
     """Single figures."""
     lines = [
-        "| cluster | collective | size | measured | expected | error of time | source |",
-        "|---|---|---|---|---|---|---|",
+        "| cluster | GPUs | collective | GiB | measured | expected | error | source |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row, found in stated():
         rate, size = float(row["bus_gb_per_s"]), int(row["bytes"])
-        where = f"{row['cluster']}, {row['gpus_per_box']} GPUs a box, {row['what']}"
-        how = f"{found.bus_gb_per_s:.0f} ({found.algorithm} {found.protocol})"
+        gpus = Cluster.parse(row["cluster"]).boxes * int(row["gpus_per_box"])
+        how = f"{found.bus_gb_per_s:.0f} ({found.algorithm})"
+        where = f"`{row['cluster']}`" + (" (fitted)" if "fitted" in row["what"] else "")
         error = 100 * (rate / found.bus_gb_per_s - 1)
-        size_text = f"{size / GIB:g} GiB"
         lines.append(
-            f"| {where} | {row['collective']} | {size_text} | {rate:.0f} GB/s | {how} | {error:+.1f} %"
-            f" | {row['source']} |"
+            f"| {where} | {gpus} | {row['collective']} | {size / GIB:g} | {rate:.0f} GB/s | {how} | {error:+.1f} %"
+            f" | {row['source'].replace(' issue ', '#')} |"
         )
     for where, collective, us, found in fugaku():
         error, source = 100 * (found.time_us / us - 1), "HLC-Lab/pico"
         times = f"{us / 1000:.1f} ms | {found.time_us / 1000:.1f} ms"
-        lines.append(f"| {where} (fitted) | {collective} | 0.5 GiB | {times} | {error:+.1f} % | {source} |")
+        lines.append(f"| `{where}` (fitted) | 8 | {collective} | 0.5 | {times} | {error:+.1f} % | {source} |")
     return "\n".join(lines) + "\n"
 
 
