@@ -23,7 +23,7 @@ FABRICS = (
     "torus:4x4x4",
     "mesh:8x8,drop=3-4,dead=40",
 )
-COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "broadcast", "reduce", "all-to-all")
+COLLECTIVES = ("all-gather", "all-reduce", "broadcast", "all-to-all")
 TABLE = re.compile(r"(?<=<!-- table: make tables -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 
 
