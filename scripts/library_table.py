@@ -114,8 +114,8 @@ def large() -> str:
         where = f"`{row['cluster']}`" + (" (fitted)" if "fitted" in row["what"] else "")
         error = 100 * (rate / found.bus_gb_per_s - 1)
         lines.append(
-            f"| {where} | {gpus} | {row['collective']} | {size / GIB:g} | {rate:.0f} | {found.bus_gb_per_s:.0f} | {error:+.1f}"
-            f" | {row['source'].replace(' issue ', '#')} |"
+            f"| {where} | {gpus} | {row['collective']} | {size / GIB:g} | {rate:.0f} | {found.bus_gb_per_s:.0f}"
+            f" | {error:+.1f} | {row['source'].replace(' issue ', '#')} |"
         )
     for where, collective, us, found in fugaku():
         error, source = 100 * (found.time_us / us - 1), "HLC-Lab/pico"
