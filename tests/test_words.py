@@ -1,4 +1,4 @@
-"""Holds types of the core against ARCHITECTURE.md, and docs/reference/words.md against itself: a word has one meaning."""
+"""A word has one meaning, on docs/reference/words.md, and one type of the core, in ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def test_the_types_of_words_are_there() -> None:
 
 def test_words_are_explained_once() -> None:
     page = (ROOT / "docs" / "reference" / "words.md").read_text("utf-8")
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
     assert {tuple(row) for row in rows if row[0] == "Word"} == {("Word", "Meaning", "In the papers")}
     told = [row for row in rows if row[0] != "Word"]
     assert [row for row in told if len(row) != 3 or not row[1].endswith(".")] == []

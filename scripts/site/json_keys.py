@@ -1,7 +1,7 @@
 """Makes the page of JSON keys: ``docs/reference/json.md`` with a table of keys under each of its headings.
 
-Meanings are those of the records, ``says("...")``, and of properties; what no record holds is in ``ASSEMBLED``. Run as a
-program it prints the page.
+Meanings are those of the records, ``says("...")``, and of properties; what no record holds is in ``ASSEMBLED``.
+Run as a program it prints the page.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UNITS = {
     "_cycles": "cycles",
 }
 """The unit that the end of a key names; the first that fits."""
-APART = {Run: "simulate", Bound: "bound", Energy: "energy", EndpointUse: "endpoint-use", Parameter: "lists"}
+APART = {Run: "simulate", Bound: "bound", Energy: "energy", EndpointUse: "endpoint use"}
 """Records that have a section, to which others refer."""
 
 
@@ -61,7 +61,7 @@ class Of(NamedTuple):
     name: str
 
 
-SCHEDULE = {
+SCHEDULE: dict[str, str | Of] = {
     "fabric, algorithm, collective, root, bytes, matrix_bytes, ranks, excluded_ranks": "As in [simulate](#simulate).",
     "known_gaps": Of(Proof, "gaps"),
     "lanes, transfers": "How many were followed.",
@@ -75,14 +75,14 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         "tables.link_energy": "With `--energy`: row `i` is link `i`, `energy_j`.",
     },
     "bound": {
-        "fabric, group, collective, bytes, matrix_bytes, system, endpoint": "As in [simulate](#simulate).",
+        "fabric, group, collective, bytes, matrix_bytes, system": "As in [simulate](#simulate).",
         "lower_bound_ns": "No schedule takes less.",
         "bound": "An object with the keys below.",
     },
     "verify": {
         **SCHEDULE,
         "verified": "Every rank ends with the right bytes, and nothing can deadlock.",
-        "counter_example": "The first thing that goes wrong; null if it is proven. With one, the keys below are missing.",
+        "counter_example": "The first thing that goes wrong, and the keys below are missing; null if it is proven.",
         "conflict_free": Of(Proof, "conflict_free"),
         "certified_ns": Of(Proof, "certified_ns"),
         "share_of_optimum": Of(Proof, "share_of_optimum"),
@@ -93,7 +93,8 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
     "export": {
         "fabric, algorithm, file": "What was written, and where.",
         "bytes": "With `--format chakra`: the full buffer.",
-        "system_file": "With `--format chakra`: the entry in ASTRA-sim's system file that uses the files.",
+        "system_file": "With `--format chakra`: the entry of ASTRA-sim's system file that uses the files, such as"
+        " `all-reduce-implementation-custom`.",
         "nodes, links": "Of a fabric alone: how many it has.",
     },
     "show": {
@@ -110,14 +111,15 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         "links": "Row `i` is link `i` of the fabric: `from`, `to`, `bytes`.",
         "dimensions": "Of a product of dimensions, in the order of the sizes: `shape` (`line`, `ring`, `clique` or"
         " `switch`), `size`, `rate_gb_per_s` from a node to a neighbour, `latency_ns` between neighbours. Else empty.",
-        "ports": "Of a fabric that can be configured: for each `configuration`, `router` and `port`, the segment that its"
-        " `output` and `input` attach: `mesh`, one such as `x0 0>3`, or nothing.",
+        "ports": "Of a fabric that can be configured: for each `configuration`, `router` and `port`, the segment that"
+        " its `output` and `input` attach: `mesh`, one such as `x0 0>3`, or nothing.",
     },
     "flights": {
         "tables.links, tables.ranks, tables.timeline": "As in [simulate](#simulate), of all flights together.",
         "flights.name": "Of its entry; empty if that has none.",
         "flights.group": "Ranks that take part; null for all.",
-        "flights.algorithm, flights.collective, flights.bytes": "What was done.",
+        "flights.algorithm, flights.collective": "What was done.",
+        "flights.bytes": "The full buffer.",
         "flights.priority, flights.after": "As given; `after` has numbers of flights.",
         "flights.start_ns, flights.finish_ns, flights.time_ns": "When it began and ended, and the time between.",
         "flights.lower_bound_ns": "The lower bound of this collective by itself.",
@@ -154,12 +156,17 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         "selection": "What to use: `algorithm` from `from_bytes` on, up to the next row's.",
         "library, rows": "With `--out FILE.csv`, in place of the keys above: `nccl`, and rows for its tuner plugin.",
     },
+    "calibrate": {
+        "published": "What the ACE paper measured on eight V100 GPUs: `where` in it, `work`, `beside`, `slowdown`.",
+        "contention": "Only in files with a law of measured contention: by what computes, rows"
+        " `[sms, reduce_gb_per_s, slowdown]`.",
+    },
     "study": {
         "file, command": "The file of the study, and the command that its points run.",
         "new_runs": "Points that this call ran.",
         "points.values": "The values of this point, by key.",
-        "points.result": "What the command prints with `--json`, without `schema`, `version` and `tables`. `compare`, and"
-        " `tune` of one size, add `best`: the first of `runs` or `choices`. Null if there is no result.",
+        "points.result": "What the command prints with `--json`, without `schema`, `version` and `tables`. `compare`,"
+        " and `tune` of one size, add `best`: the first of `runs` or `choices`. Null if there is no result.",
         "points.refused": "Why there is no result: `reason` and `code`; else null. A fault or a process that died has"
         " `internal`, and the next call runs it again.",
         "stored": "With `--dry-run`: points that have a record. Each of `points` is then its values.",
@@ -181,7 +188,8 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
     "antiphon.torch.bench": {
         "backend, ranks, element, iterations, warmup": "What was run.",
         "runs.collective": "What was done.",
-        "runs.bytes, runs.elements": "The full buffer, as the NCCL tests count it.",
+        "runs.bytes": "The full buffer, as the NCCL tests count it.",
+        "runs.elements": "Numbers in it.",
         "runs.time_us, runs.least_us, runs.most_us": "Median, least and most of the runs: from the first rank's call to"
         " the last rank's return; on several machines the time of the slowest rank after a barrier.",
         "runs.bus_bandwidth_gb_per_s": "As in [simulate](#simulate).",
@@ -200,16 +208,16 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         " `agreeing`, and of these `by_rule`, within 5 % or rounding. `tolerance` names the other rules and why.",
         "figures.summary.error_mean, figures.summary.error_max, figures.summary.worst": "Errors as shares, null if"
         " nothing is published, and the row with the largest.",
-        "figures.rows": "A number: `group`, `what`, `unit`; `paper` (stated), `artifact` (in its files), `reference` (of"
-        " another model, never judged by), `ours`. Null where there is none.",
+        "figures.rows": "A number: `group`, `what`, `unit`; `paper` (stated), `artifact` (in its files), `reference`"
+        " (of another model, never judged by), `ours`. Null where there is none.",
         "figures.rows.ratio": "Ours over the artifact's number, or else the paper's.",
         "figures.rows.tolerance, figures.rows.reason": "A share, and the reason for one of its own.",
-        "figures.rows.verdict": "`holds`, `differs`, `nothing published`; `input`: taken from the paper; `fitted`: a fit"
-        " used it, or it follows from fitted numbers alone. The last two never count.",
+        "figures.rows.verdict": "`holds`, `differs`, `nothing published`; `input`: taken from the paper; `fitted`: a"
+        " fit used it, or it follows from fitted numbers alone. The last two never count.",
         "figures.rows.counts": "False where a row before it is held against the same number.",
         "figures.rows.note": "What is known about a difference.",
-        "claims": "`figure` with which it is listed, `where` in the paper (`ours`: not the paper's), `text`; what `paper`,"
-        " `artifact` and `ours` say.",
+        "claims": "`figure` with which it is listed, `where` in the paper (`ours`: not the paper's), `text`; what"
+        " `paper`, `artifact` and `ours` say.",
         "claims.verdict, claims.comment": "`holds`, `holds in part`, `does not hold` or `fitted`, and why.",
     },
     "lists": {
@@ -217,46 +225,47 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         "algorithms": "Of `algorithms`: `name`, `summary`, `options` (parameters), `source`, `collectives`.",
         "workloads": "Of `workloads`: `name`, `summary`, `source`.",
         "compute_models": "Of `workloads`: `name`, `summary`, `options` (parameters).",
-        "endpoints": "Of `endpoints`: `name`, `stands_for` (the whole specification), `summary`, `options` (parameters).",
+        "endpoints": "Of `endpoints`: `name`, `stands_for` (its whole specification), `summary`, `options`.",
         "systems": "Of `systems`: `name`, `summary`, and `parameters`, which `System.from_json` reads: `name`,"
-        " `description`, and the parameters' places `json`. Each of `protocols` has `name`, `launch_ps`, `step_ps` and"
+        " `description`, what the settings' `json` names, and a `processor`, a compute model with the `json` of its"
+        " options. Each of `protocols` has `name`, `launch_ps`, `step_ps` and"
         " `rate_ppm`, its share of a link's rate in millionths.",
         "settings": "Of `systems`: the parameters that `--set` and `System.with_` replace; with NAME its values.",
     },
 }
 """Keys of objects that a command puts together, by heading; with commas, several that have one meaning."""
-KINDS: dict[str, list[type]] = {
-    "simulate": [Run],
-    "bound": [Bound],
-    "energy": [Energy],
-    "endpoint use": [EndpointUse],
-    "compare": [Comparison],
-    "verify": [],
-    "export": [FileProof],
-    "show": [],
-    "flights": [FlightsRun],
-    "tune": [antiphon.Tuning, TunerRow],
-    "configure": [antiphon.Configured],
-    "replan": [Replanned],
-    "noc": [NocResult],
-    "area": [Area],
-    "rails": [RailsRun, RailsFlights],
-    "advise rails": [RailsAdvice],
-    "advise ace": [EngineAdvice],
-    "advise trees": [TreesAdvice],
-    "train": [Training],
-    "replay": [Replay],
-    "run": [antiphon.Measurement, antiphon.ChainMeasurement],
-    "testbed": [antiphon.Emulated],
-    "expect": [antiphon.Expectation],
-    "calibrate": [antiphon.Calibration],
-    "discover": [],
-    "antiphon.torch.bench": [],
-    "study": [],
-    "reproduce": [],
-    "lists": [Parameter],
+KINDS: dict[str, dict[str, type]] = {
+    "simulate": {"": Run},
+    "compare": {"": Comparison},
+    "bound": {"": Bound},
+    "energy": {"": Energy},
+    "endpoint use": {"": EndpointUse},
+    "verify": {},
+    "export": {"": FileProof},
+    "show": {},
+    "flights": {"": FlightsRun},
+    "tune": {"": antiphon.Tuning, "Each of `rows`, with `--out FILE.csv`:": TunerRow},
+    "configure": {"": antiphon.Configured},
+    "replan": {"": Replanned},
+    "noc": {"": NocResult},
+    "area": {"": Area},
+    "rails": {"": RailsRun, "Each of `runs` with `--flights FILE`:": RailsFlights},
+    "advise rails": {"": RailsAdvice},
+    "advise ace": {"": EngineAdvice},
+    "advise trees": {"": TreesAdvice},
+    "train": {"": Training},
+    "replay": {"": Replay},
+    "run": {"": antiphon.Measurement, "With `--chain`, as `testbed` has it, too:": antiphon.ChainMeasurement},
+    "testbed": {"": antiphon.Emulated},
+    "expect": {"": antiphon.Expectation},
+    "calibrate": {"": antiphon.Calibration},
+    "discover": {},
+    "antiphon.torch.bench": {},
+    "study": {},
+    "reproduce": {},
+    "lists": {"A parameter:": Parameter},
 }
-"""The records of each heading of the page, in its order."""
+"""The records of each heading of the page, in its order, and what stands above their tables."""
 
 
 def page() -> str:
@@ -267,27 +276,36 @@ def page() -> str:
     """
     text = PAGE.read_text("utf-8")
     for heading in KINDS:
-        written = re.search(rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
+        written = re.search(
+            rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE
+        )
         if written is None:
             raise ValueError(f"docs/reference/json.md has no heading '{heading}'")
-        text = text[: written.end()].rstrip() + "\n\n" + table(keys(heading)) + "\n" + text[written.end() :]
+        text = text[: written.end()].rstrip() + f"\n\n{section(heading)}\n" + text[written.end() :]
     return text.rstrip() + "\n"
 
 
-def keys(heading: str) -> Iterator[tuple[str, str]]:
-    """Names, as ``outer.inner``, and meanings of what stands under a heading; what is assembled counts first."""
-    apart = ASSEMBLED.get(heading, {})
-    for names, told in apart.items():
-        yield names, told if isinstance(told, str) else meaning(told.kind, told.name)
-    known = {name for names in apart for name in names.split(", ")}
-    for kind in KINDS[heading]:
-        for name, told in of_record(kind, known):
-            if name not in known:
-                yield name, told
+def section(heading: str) -> str:
+    """The tables under a heading: what is assembled at first, but what is within what a record has behind that."""
+    apart = [
+        (names, told if isinstance(told, str) else meaning(told.kind, told.name))
+        for names, told in ASSEMBLED.get(heading, {}).items()
+    ]
+    known = {name for names, _ in apart for name in names.split(", ")}
+    tables: list[str] = []
+    for caption, kind in KINDS[heading].items() or [("", object)]:
+        rows = [row for row in of_record(kind) if row[0] not in known]
+        if not caption:
+            inner = [row for row in apart if rows and "." in row[0]]
+            rows = [row for row in apart if row not in inner] + rows + inner
+        elif not tables and apart:
+            tables.append(table(apart))
+        tables.append(caption + "\n\n" * bool(caption) + table(rows))
+    return "\n".join(tables)
 
 
-def of_record(kind: type, known: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
-    """Keys and meanings of a record, or of a plain one that says its attributes."""
+def of_record(kind: type) -> Iterator[tuple[str, str]]:
+    """Keys, as ``outer.inner``, and meanings of a record, or of a plain one that says its attributes."""
     if kind is Router:
         yield from ((each.key, f"{each.meaning}.") for each in antiphon.router_parameters())
         return
@@ -298,13 +316,11 @@ def of_record(kind: type, known: Iterable[str] = ()) -> Iterator[tuple[str, str]
     for each in fields(kind):  # type: ignore[arg-type]
         for key, _, row, path in parsed(each.metadata.get("json", each.name)):
             inner = held(kind, path)
-            if key in known:
-                continue
-            told = meaning(kind, path)
+            told = meaning(kind, path, each.metadata.get("meaning", ""))
             if row is not None:
                 told = f"{told.rstrip('.')}: {', '.join(f'`{name}`' for name in row)}."
             if inner is None or inner in APART:
-                yield key, told if inner is None else f"{told} See [{APART[inner]}](#{APART[inner]})."
+                yield key, told if inner is None else f"{told} See [{APART[inner]}](#{APART[inner].replace(' ', '-')})."
             else:
                 yield key, told
                 yield from ((f"{key}.{name}", said) for name, said in of_record(inner))
@@ -329,8 +345,8 @@ def typed(kind: type, name: str) -> type | None:
     return None
 
 
-def meaning(kind: type, path: str) -> str:
-    """What the field, property or method at a path means."""
+def meaning(kind: type, path: str, otherwise: str = "") -> str:
+    """What the field, property or method at a path means; ``otherwise`` where nothing there says it."""
     *outer, name = path.split(".")
     for each in outer:
         kind = typed(kind, each) or object
@@ -338,7 +354,7 @@ def meaning(kind: type, path: str) -> str:
         for field in fields(kind):
             if field.name == name and "meaning" in field.metadata:
                 return str(field.metadata["meaning"])
-    documented = (getattr(getattr(kind, name, None), "__doc__", None) or "").split("\n\n")[0]
+    documented = (getattr(getattr(kind, name, None), "__doc__", None) or "").split("\n\n")[0] or otherwise
     if not documented:
         raise ValueError(f"nothing says what {path} of {kind.__name__} means")
     return documented
@@ -349,13 +365,15 @@ def table(rows: Iterable[tuple[str, str]]) -> str:
     lines = ["| Key | Unit | Meaning |", "|---|---|---|"]
     for names, told in rows:
         shown = ", ".join(f"`{name}`" for name in names.split(", "))
-        lines.append(f"| {shown} | {unit(names)} | {plain(told)} |")
+        units = {unit(name) for name in names.split(", ")}
+        lines.append(f"| {shown} | {units.pop() if len(units) == 1 else ''} | {plain(told)} |")
     return "\n".join(lines) + "\n"
 
 
-def unit(names: str) -> str:
-    """The unit of keys, which their last one names."""
-    return next((unit for end, unit in UNITS.items() if names.endswith(end)), "")
+def unit(name: str) -> str:
+    """The unit that a key names, or what it is in."""
+    ends = (unit for part in reversed(name.split(".")) for end, unit in UNITS.items() if part.endswith(end))
+    return next(ends, "")
 
 
 def plain(told: str) -> str:
@@ -371,7 +389,7 @@ def link(folder: str, name: str) -> str:
     return f"[{name}]({name}.md)" if folder == "reference" else f"[{name}](../{folder}/{name}.md)"
 
 
-def subclasses(kind: type) -> Iterator[type]:
+def subclasses(kind: type[Any]) -> Iterator[type]:
     for each in kind.__subclasses__():
         yield each
         yield from subclasses(each)
