@@ -266,23 +266,28 @@ KINDS: dict[str, dict[str, type]] = {
     "lists": {"A parameter:": Parameter},
 }
 """The records of each heading of the page, in its order, and what stands above their tables."""
+APART_FROM_KEYS = ("conventions",)
+"""Headings without a table."""
+SCHEMAS = {"antiphon.torch.bench": "bench"}
+"""Schemas that are not called as their command."""
 
 
 def page() -> str:
-    """The whole page in Markdown, links relative to docs/reference.
+    """The whole page in Markdown, links relative to docs/reference: what is written, and under each heading its keys.
 
     Raises:
-        ValueError: naming what has no meaning, or a heading that the page does not have.
+        ValueError: naming what has no meaning, or a heading that is not one of ``KINDS``.
     """
-    text = PAGE.read_text("utf-8")
+    start, *written = re.split(r"(?m)^## ", PAGE.read_text("utf-8"))
+    parts = dict(part.split("\n", 1) for part in written)
+    texts = [start, *(f"## {name}\n{parts.pop(name)}" for name in list(parts) if name.lower() in APART_FROM_KEYS)]
     for heading in KINDS:
-        written = re.search(
-            rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE
-        )
-        if written is None:
-            raise ValueError(f"docs/reference/json.md has no heading '{heading}'")
-        text = text[: written.end()].rstrip() + f"\n\n{section(heading)}\n" + text[written.end() :]
-    return text.rstrip() + "\n"
+        name = next((name for name in parts if name.lower() == heading), heading)
+        schema = SCHEMAS.get(heading, heading.partition(" ")[0])
+        texts.append(f"## {name}\n\n{parts.pop(name, f'`antiphon-{schema}/1`.').strip()}\n\n{section(heading)}\n")
+    if parts:
+        raise ValueError(f"docs/reference/json.md has headings without keys: {', '.join(parts)}")
+    return "".join(texts).rstrip() + "\n"
 
 
 def section(heading: str) -> str:
