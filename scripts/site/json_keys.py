@@ -1,4 +1,4 @@
-"""Makes the page of JSON keys: ``docs/reference/json.md`` with a table of keys under each of its headings.
+"""Makes the page of all keys that commands print with ``--json``; docs/reference/json.md has what it does not say.
 
 Meanings are those of the records, ``says("...")``, and of properties; what no record holds is in ``ASSEMBLED``.
 Run as a program it prints the page.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import antiphon
@@ -28,7 +27,6 @@ from antiphon.results.training import Iteration
 from antiphon.training.replay import Replay
 from antiphon.training.result import Training
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
 UNITS = {
     "_gb_per_s": "GB/s",
     "_gib_per_s": "GiB/s",
@@ -266,28 +264,32 @@ KINDS: dict[str, dict[str, type]] = {
     "lists": {"A parameter:": Parameter},
 }
 """The records of each heading of the page, in its order, and what stands above their tables."""
-APART_FROM_KEYS = ("conventions",)
-"""Headings without a table."""
-SCHEMAS = {"antiphon.torch.bench": "bench"}
+SCHEMAS = {
+    "energy": "",
+    "endpoint use": "",
+    "antiphon.torch.bench": "antiphon-bench/1",
+    "lists": "antiphon-COMMAND/1",
+}
 """Schemas that are not called as their command."""
+INTRODUCTION = """# JSON keys
+
+For those who read results with a program: every key that a command prints with `--json`. This page is made from the
+code. [JSON output](json.md) has the conventions, and the files that commands read. `a.b` is the key `b` of the object,
+or of each object in the list, `a`.
+"""
 
 
 def page() -> str:
-    """The whole page in Markdown, links relative to docs/reference: what is written, and under each heading its keys.
+    """The page in Markdown, links relative to docs/reference.
 
     Raises:
-        ValueError: naming what has no meaning, or a heading that is not one of ``KINDS``.
+        ValueError: naming what has no meaning.
     """
-    start, *written = re.split(r"(?m)^## ", PAGE.read_text("utf-8"))
-    parts = dict(part.split("\n", 1) for part in written)
-    texts = [start, *(f"## {name}\n{parts.pop(name)}" for name in list(parts) if name.lower() in APART_FROM_KEYS)]
+    texts = [INTRODUCTION]
     for heading in KINDS:
-        name = next((name for name in parts if name.lower() == heading), heading)
-        schema = SCHEMAS.get(heading, heading.partition(" ")[0])
-        texts.append(f"## {name}\n\n{parts.pop(name, f'`antiphon-{schema}/1`.').strip()}\n\n{section(heading)}\n")
-    if parts:
-        raise ValueError(f"docs/reference/json.md has headings without keys: {', '.join(parts)}")
-    return "".join(texts).rstrip() + "\n"
+        schema = SCHEMAS.get(heading, f"antiphon-{heading.partition(' ')[0]}/1")
+        texts.append(f"## {heading}\n\n{schema and f'Schema `{schema}`.'}\n\n{section(heading)}")
+    return "\n".join(texts)
 
 
 def section(heading: str) -> str:
