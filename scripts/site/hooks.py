@@ -205,8 +205,12 @@ def on_page_content(html: str, *, page: Any, files: Files, **_: Any) -> str:
         there = url(found[1])
         return f'<a href="{there}">{files.get_file_from_path(found[1]).page.title}</a>' if there else found[0]
 
-    html = re.sub(r"(<a .*?</a>|<pre.*?</pre>|<h\d.*?</h\d>)|<code>antiphon ([a-z]+)\b[^<]*</code>",
-                  lambda found: found[0] if found[1] else command(found), html, flags=re.DOTALL)
+    html = re.sub(
+        r"(<a .*?</a>|<pre.*?</pre>|<h\d.*?</h\d>)|<code>antiphon ([a-z]+)\b[^<]*</code>",
+        lambda found: found[0] if found[1] else command(found),
+        html,
+        flags=re.DOTALL,
+    )
     made = []
     for piece, open_, _tag in glossary.texts(html):
         made.append(re.sub(r"\bdocs/([\w/-]+\.md)", document, piece) if open_ else piece)
