@@ -44,7 +44,7 @@ def name(page: Path) -> str:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly: MkDocs fails at a page outside the navigation and at a link that leads nowhere."""
     place = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(place)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(place)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr
     return place
@@ -182,7 +182,6 @@ class Sentence(NamedTuple):
     words: int
 
 
-
 ABBREVIATIONS = "".join(
     rf"(?<!\b{re.escape(each)})" for each in ("e.g.", "i.e.", "vs.", "al.", "cf.", "Eq.", "Eqs.", "Fig.", "Sec.", "No.")
 )
@@ -260,8 +259,24 @@ NAMES = ROOT / "tests" / "site_names.txt"
 """Words of no dictionary that are names or units: ``word: what it is``, a line each, sorted."""
 COMMON = 40
 """How often a word is in the dictionary's texts before it counts as common English."""
-ENDINGS = (("ies", "y"), ("es", ""), ("es", "e"), ("s", ""), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"),
-           ("er", ""), ("er", "e"), ("ers", ""), ("ers", "e"), ("ly", ""), ("able", ""), ("able", "e"), ("ness", ""))
+ENDINGS = (
+    ("ies", "y"),
+    ("es", ""),
+    ("es", "e"),
+    ("s", ""),
+    ("ed", ""),
+    ("ed", "e"),
+    ("ing", ""),
+    ("ing", "e"),
+    ("er", ""),
+    ("er", "e"),
+    ("ers", ""),
+    ("ers", "e"),
+    ("ly", ""),
+    ("able", ""),
+    ("able", "e"),
+    ("ness", ""),
+)
 
 
 @cache
@@ -321,7 +336,11 @@ def test_words_are_common_or_explained(page: Path) -> None:
 def test_the_glossary_has_only_words_that_pages_use() -> None:
     text = " ".join(page.read_text("utf-8") for page in PAGES if page != glossary.PAGE).lower()
     words = glossary.words(glossary.PAGE.read_text("utf-8"))
-    unused = [word for word in words if not any(re.search(rf"\b{re.escape(form)}\b", text) for form in glossary.forms(word.lower()))]
+    unused = [
+        word
+        for word in words
+        if not any(re.search(rf"\b{re.escape(form)}\b", text) for form in glossary.forms(word.lower()))
+    ]
     assert not unused
 
 
@@ -329,5 +348,7 @@ def test_names_are_sorted_used_and_say_what_they_are() -> None:
     lines = NAMES.read_text("utf-8").splitlines()
     assert lines == sorted(lines, key=str.lower)
     text = " ".join(page.read_text("utf-8") for page in PAGES)
-    assert [word for word, reason in listed().items() if not reason or not re.search(rf"\b{re.escape(word)}", text)] == []
+    assert [
+        word for word, reason in listed().items() if not reason or not re.search(rf"\b{re.escape(word)}", text)
+    ] == []
     assert not {word.lower() for word in listed()} & explained()
