@@ -1,4 +1,4 @@
-"""What MkDocs calls when it builds the site: adds the generated pages, and mends links of Markdown that code hosts show.
+"""What MkDocs calls when it builds the site: adds the generated pages, and mends what code hosts read otherwise.
 
 Pages outside docs/ that pages link to are on the site, too: those of ``PROJECT``, and files as text.
 """
