@@ -27,7 +27,7 @@ ifeq ($(and $(wildcard python/antiphon/_core*.so),$(wildcard python/antiphon/_co
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo compiled test test-all fuzz mutants bench tables oracle torch lint lint-rust lint-python docs build site sdist wheel lock clean browser tools missing-extension
+.PHONY: help demo compiled test test-all fuzz mutants bench peers tables oracle torch lint lint-rust lint-python docs build site sdist wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,10 @@ bench: build ## time the core (cargo bench) and whatever benches/ holds
 	@for script in benches/*.py; do \
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done
+
+peers: build torch ## measure other programs that do the same work beside ours, and write docs/evidence/performance.md
+	@test -d .venv-peers || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .venv-peers highspy==1.16.0
+	PYTHONPATH=.venv-peers $(BIN)/python benches/peers.py --write $(PEERS)
 
 tables: build .venv/requirements-dev.stamp ## write again what follows from declared parameters, and the tables of pages
 	$(BIN)/python scripts/parameter_tables.py
@@ -128,7 +132,7 @@ lock: ## remake requirements*.txt from their .in and pyproject.toml (needs uv)
 
 clean: ## remove everything the other targets made
 	cargo clean
-	rm -rf .venv .venv-scalesim .venv-torch out dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-scalesim .venv-torch out dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f python/antiphon/_core*.so python/antiphon/_core.pyi
 	find $(wildcard python tests benches scripts examples) -name __pycache__ -prune -exec rm -rf {} +
 

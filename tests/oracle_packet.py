@@ -1,4 +1,4 @@
-"""A packet simulator with the rules as docs/explanation/simulation.md states them, one event a packet and link.
+"""A packet simulator with the rules as docs/reference/simulation.md states them, one event a packet and link.
 
 It shares no code with the core; the reference of ``test_oracle_packet.py``. A message is a pair of transfer and chunk.
 Times are integers, in ticks. Neither parallel links that act together nor ranks that share a node are in it.

@@ -164,7 +164,7 @@ def test_verdicts(name: str, tables: dict[str, dict[str, Table]]) -> None:
     counts = Counter(claim.verdict for claim in claims if not claim.own)
     holds, partly, missed, fitted = (counts[each] for each in of)
     page = (ROOT / "docs" / "evidence" / "reproduce.md").read_text("utf-8")
-    line = next(line for line in page.splitlines() if f"](papers/{name}.md)" in line)
+    line = next(line for line in page.splitlines() if f"](../papers/{name}.md)" in line)
     assert line.endswith(f"| {holds}, {partly}, {missed} | {fitted} |")
 
 

@@ -186,7 +186,7 @@ def simulate_flights(
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         order: ``fifo``: on every link packets of the flight launched first go first, others fill the gaps it leaves;
             ``lifo``: of that launched last; ``priority``: of that with the lowest number; ``fair``: of that which
-            the link has served least, so that all have an equal share of it (docs/explanation/simulation.md).
+            the link has served least, so that all have an equal share of it (docs/reference/simulation.md).
         progress: called with a title and the share done.
         energy: also what the run takes (docs/explanation/energy.md).
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/reference/formats.md).

@@ -233,7 +233,7 @@ def simulate(
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
         energy: also what the run takes (docs/explanation/energy.md); its time is the same.
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/reference/formats.md).
-        jobs: cores that a long run in packets uses (docs/explanation/simulation.md), all for None; its result is the
+        jobs: cores that a long run in packets uses (docs/reference/simulation.md), all for None; its result is the
             same.
 
     Raises:
