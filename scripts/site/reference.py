@@ -36,8 +36,11 @@ def code(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text in which Markdown sees no HTML, and one mark for code."""
-    return text.replace("``", "`").replace("<", "&lt;")
+    """Text in which Markdown sees no HTML and no links, and one mark for code."""
+    parts = text.replace("``", "`").split("`")
+    return "`".join(
+        part if index % 2 else part.replace("<", "&lt;").replace("[", "\\[") for index, part in enumerate(parts)
+    )
 
 
 def first_sentence(text: str) -> str:
@@ -94,9 +97,9 @@ def commands() -> Iterator[tuple[str, str]]:
             yield f"{COMMANDS}{name}.md", command_text(f"antiphon {name}", command, 1)
             rows.append([f"[`{name}`]({name}.md)", plain(known.summary)])
         text += f"## {title}\n\n{table(('Command', 'What it does'), rows)}\n"
-    rows = [record for each in main.get_params(context) if (record := each.get_help_record(context))]
+    shared = [record for each in main.get_params(context) if (record := each.get_help_record(context))]
     text += "## Options of all commands\n\n"
-    text += table(("Option", "Meaning"), ([code(option), plain(meaning)] for option, meaning in rows))
+    text += table(("Option", "Meaning"), ([code(option), plain(meaning)] for option, meaning in shared))
     yield f"{COMMANDS}index.md", text
 
 
@@ -140,9 +143,9 @@ def api() -> Iterator[tuple[str, str]]:
         yield f"{API}{page}.md", intro(title, f"For everybody who writes Python: {what}.") + blocks("antiphon", names)
     assert not left, left
     rows = []
-    for page, (title, module, names) in MODULES.items():
-        yield f"{API}{page}.md", intro(title, f"For everybody who writes Python: `{module}`.") + blocks(module, names)
-        rows.append([f"[`{module}`]({page}.md)", ", ".join(map(code, names))])
+    for page, (title, module, offered) in MODULES.items():
+        yield f"{API}{page}.md", intro(title, f"For everybody who writes Python: `{module}`.") + blocks(module, offered)
+        rows.append([f"[`{module}`]({page}.md)", ", ".join(map(code, offered))])
     yield f"{API}index.md", text + f"## Modules\n\n{table(('Module', 'Names'), rows)}"
 
 
@@ -234,7 +237,7 @@ def lists() -> Iterator[tuple[str, str]]:
             "Algorithms",
             "For everybody who compares algorithms: what each does, for which collectives, and where it is from.",
         )
-        + "A schedule is made by one of them, with [options](../parameters.md#algorithms) behind its name: `antiphon algorithms` lists both.\n\n"
+        + "A schedule is made by one of them. [Options](../parameters.md#algorithms) stand behind its name.\n\n"
         + table(("Algorithm", "What it does", "Collectives", "From"), rows),
     )
     rows = [[code(each.name), code(each.example), plain(each.summary)] for each in antiphon.fabrics()]
