@@ -104,7 +104,7 @@ docs: build .venv/requirements-dev.stamp ## build the Rust documentation; run ev
 	$(BIN)/python -m pytest tests/test_docs.py
 
 site: build .venv/requirements-dev.stamp ## build the documentation site, out/site/index.html; a broken link fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open out/site/index.html"
 
 build: .venv/extension.stamp ## .venv with the extension in it

@@ -28,13 +28,12 @@ BANDS = {
 FITTED = {("a100", 4, "vTrain"), ("a100", 8, "vTrain"), ("a100", 8, "NDv4")}
 """Tables that the ramp was fitted on."""
 Table = tuple[str, int, str]
-Model = Callable[[Expected, float], float]
-MODELS: dict[str, Model] = {
-    "expected": lambda found, _floor: found.time_us,
-    "0.9 floor + x + 2 √(2x)": lambda found, floor: 0.9 * floor + found.link_us + 2 * math.sqrt(2 * found.link_us),
-    "NCCL's own": lambda found, _floor: found.choice.time_us if found.choice else math.nan,
-}
-"""Times of a size by what is expected and the floor of the table."""
+Model = Callable[[Expected], float]
+MODELS: tuple[Model, Model] = (
+    lambda found: found.time_us,
+    lambda found: found.choice.time_us if found.choice else math.nan,
+)
+"""Times of a size: what a run should take, and what NCCL believes."""
 
 
 def rows(file: str) -> list[dict[str, str]]:
@@ -58,13 +57,11 @@ def measured() -> dict[Table, list[tuple[int, float]]]:
     return found
 
 
-def errors(table: Table, model: Model = MODELS["expected"]) -> dict[str, list[float]]:
+def errors(table: Table, model: Model = MODELS[0]) -> dict[str, list[float]]:
     """Errors of time in percent by band of sizes; the floor is the time of the smallest size."""
     points = measured()[table]
     cluster, floor = Cluster.parse(f"dgx-{table[0]}").group(table[1]), points[0][1]
-    of = {
-        size: 100 * (model(expected(cluster, "all-reduce", size, "nccl", floor), floor) / us - 1) for size, us in points
-    }
+    of = {size: 100 * (model(expected(cluster, "all-reduce", size, "nccl", floor)) / us - 1) for size, us in points}
     found = {band: [error for size, error in of.items() if low <= size < high] for band, (low, high) in BANDS.items()}
     return {band: each for band, each in found.items() if each}
 
@@ -88,47 +85,42 @@ def fugaku() -> Iterator[tuple[str, str, float, Expected]]:
 
 
 def by_size() -> str:
-    """Mean and greatest errors of each table."""
-    lines = [
-        "| AllReduce in a box | model |" + "".join(f" {band} |" for band in BANDS),
-        "|---|---|" + "---|" * len(BANDS),
-    ]
+    """Mean and greatest errors of each table, by what a run should take and by NCCL's own model."""
+    bands = [band for band in BANDS if band != "1 GiB and more"]
+    lines = ["| GPUs, source |" + "".join(f" {band} |" for band in bands), "|---|" + "---|" * len(bands)]
     for table in measured():
         gpu, gpus, source = table
         name = f"{gpus} {gpu.upper()}, {source}" + (" (fitted)" if table in FITTED else "")
-        for label, model in MODELS.items():
-            found = errors(table, model)
-            cells = (_spread(found[band]) if band in found else "-" for band in BANDS)
-            lines.append(f"| {name} | {label} |" + "".join(f" {cell} |" for cell in cells))
-            name = ""
+        found = [errors(table, model) for model in MODELS]
+        cells = ("; ".join(_spread(each[band]) for each in found) if band in found[0] else "-" for band in bands)
+        lines.append(f"| {name} |" + "".join(f" {cell} |" for cell in cells))
     return "\n".join(lines) + "\n"
 
 
 def _spread(found: list[float]) -> str:
     sizes = [abs(error) for error in found]
-    return f"{sum(sizes) / len(sizes):.1f} / {max(sizes):.1f}"
+    return f"{sum(sizes) / len(sizes):.1f}/{max(sizes):.1f}"
 
 
 def large() -> str:
     """Single figures."""
     lines = [
-        "| cluster | collective | size | measured | expected | error of time | source |",
-        "|---|---|---|---|---|---|---|",
+        "| cluster | GPUs | collective | GiB | measured, GB/s | expected | error, % | source |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row, found in stated():
         rate, size = float(row["bus_gb_per_s"]), int(row["bytes"])
-        where = f"{row['cluster']}, {row['gpus_per_box']} GPUs a box, {row['what']}"
-        how = f"{found.bus_gb_per_s:.0f} ({found.algorithm} {found.protocol})"
+        gpus = Cluster.parse(row["cluster"]).boxes * int(row["gpus_per_box"])
+        where = f"`{row['cluster']}`" + (" (fitted)" if "fitted" in row["what"] else "")
         error = 100 * (rate / found.bus_gb_per_s - 1)
-        size_text = f"{size / GIB:g} GiB"
         lines.append(
-            f"| {where} | {row['collective']} | {size_text} | {rate:.0f} GB/s | {how} | {error:+.1f} %"
-            f" | {row['source']} |"
+            f"| {where} | {gpus} | {row['collective']} | {size / GIB:g} | {rate:.0f} | {found.bus_gb_per_s:.0f}"
+            f" | {error:+.1f} | {row['source'].replace(' issue ', '#')} |"
         )
     for where, collective, us, found in fugaku():
         error, source = 100 * (found.time_us / us - 1), "HLC-Lab/pico"
         times = f"{us / 1000:.1f} ms | {found.time_us / 1000:.1f} ms"
-        lines.append(f"| {where} (fitted) | {collective} | 0.5 GiB | {times} | {error:+.1f} % | {source} |")
+        lines.append(f"| `{where}` (fitted) | 8 | {collective} | 0.5 | {times} | {error:+.1f} | {source} |")
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 import subprocess
@@ -44,7 +43,7 @@ def name(page: Path) -> str:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly: MkDocs fails at a page outside the navigation and at a link that leads nowhere."""
     place = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(place)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(place)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr
     return place
@@ -182,7 +181,6 @@ class Sentence(NamedTuple):
     words: int
 
 
-
 ABBREVIATIONS = "".join(
     rf"(?<!\b{re.escape(each)})" for each in ("e.g.", "i.e.", "vs.", "al.", "cf.", "Eq.", "Eqs.", "Fig.", "Sec.", "No.")
 )
@@ -222,8 +220,8 @@ def sentences(markdown: str) -> Iterator[Sentence]:
 
 def test_finds_sentences() -> None:
     page = (
-        "# One two\n\nA rank (e.g. GPU 3) sends 3.5 MB: `a b c`. It\nwaits; see [the page](x.md). As B. Smith et al. say.\n"
-        "- first item\n  goes on. And ends!\n- second\n\n| a | b |\n|---|---|\n\n```text\nno. No.\n```\n> Quoted. **Bold.** Last\n"
+        "# One two\n\nA rank (e.g. GPU 3) sends 3.5 MB: `a b c`. It\nwaits; see [the page](x.md). As B. Smith et al. say.\n- first "
+        "item\n  goes on. And ends!\n- second\n\n| a | b |\n|---|---|\n\n```text\nno. No.\n```\n> Quoted. **Bold.** Last\n"
     )
     assert list(sentences(page)) == [
         Sentence("A rank (e.g. GPU 3) sends 3.5 MB: CODE.", 8),
@@ -247,7 +245,7 @@ def test_sentences_are_short(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_a_page_says_for_whom_it_is(page: Path) -> None:
     first = next(blocks(page.read_text("utf-8")), "")
-    assert re.search(r"(?:^|[.!?] )For [a-z]", first), f"{name(page)} begins: {first[:120]}"
+    assert re.search(r"(?:^|[.!?] )For \w", first), f"{name(page)} begins: {first[:120]}"
 
 
 def test_there_is_not_too_much_to_read() -> None:
@@ -258,10 +256,16 @@ def test_there_is_not_too_much_to_read() -> None:
 
 NAMES = ROOT / "tests" / "site_names.txt"
 """Words of no dictionary that are names or units: ``word: what it is``, a line each, sorted."""
-COMMON = 40
-"""How often a word is in the dictionary's texts before it counts as common English."""
-ENDINGS = (("ies", "y"), ("es", ""), ("es", "e"), ("s", ""), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"),
-           ("er", ""), ("er", "e"), ("ers", ""), ("ers", "e"), ("ly", ""), ("able", ""), ("able", "e"), ("ness", ""))
+COMMON = 330
+"""How often common English is in the dictionary's texts, of 1.6e9 words: `latency` is not common, `router` is."""
+ENDINGS = {
+    ending: others.split(",")
+    for ending, others in {
+        "ies": "y", "es": ",e", "s": "", "ed": ",e", "ing": ",e", "er": ",e", "ers": ",e", "ly": "", "ally": "",
+        "able": ",e", "ness": "", "wards": "ward",
+    }.items()
+}  # fmt: skip
+BRITISH = (("our", "or"), ("tre", "ter"), ("is(e|ing|ed|ation)", r"iz\1"), ("ll(ed|ing|er)", r"l\1"))
 
 
 @cache
@@ -272,17 +276,21 @@ def english() -> SpellChecker:
 def stems(word: str) -> Iterator[str]:
     """A word, and what it may be a form of."""
     yield word
-    for ending, other in ENDINGS:
-        if word.endswith(ending) and len(word) > len(ending) + 2:
-            stem = word.removesuffix(ending) + other
-            yield stem
-            if len(stem) > 3 and stem[-1] == stem[-2]:  # planned
+    for british, american in BRITISH:
+        if (other := re.sub(british, american, word)) != word:
+            yield other
+    for ending, others in ENDINGS.items():
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            stem = word.removesuffix(ending)
+            yield from (stem + other for other in others)
+            if len(stem) > 2 and stem[-1] == stem[-2]:  # planned
                 yield stem[:-1]
 
 
 def is_common(word: str) -> bool:
     """Whether a word, or what it is a form of, is common English."""
-    tried = [each for stem in stems(word) for each in (stem, re.sub(r"^(?:un|re|non|sub|pre)", "", stem))]
+    forms = [other for stem in stems(word) for other in (stem, *stems(stem))]
+    tried = [each for stem in forms for each in (stem, re.sub(r"^(?:un|re|non|sub|pre|over|multi)", "", stem))]
     return any(english()[each] >= COMMON for each in tried if len(each) > 1)
 
 
@@ -304,7 +312,8 @@ def rare(page: Path) -> set[str]:
     found = set()
     for block in blocks(page.read_text("utf-8")):
         text = re.sub(r"\([^()]*\b(?:19|20)\d\d\b[^()]*\)", " ", prose(block).replace("CODE", " "))  # sources
-        text = re.sub(r"https?:\S+|\b[\w./-]*[/_=^×·][\w./-]*|\b[\w-]*\d[\w.-]*", " ", text)
+        text = re.sub(r"https?:\S+|\b[\w./-]*[/_=^×·][\w./-]*|\b[\w.,-]*\d[\w.-]*(?: [a-zA-Z]{1,3}\b)?", " ", text)
+        text = re.sub(r"\b(?:Eqs?|Figs?|Sec)\.|\b[IVX]+(?:-[A-Z])?\b", " ", text)  # where something stands
         for word in re.findall(r"(?<![\w'])[A-Za-z][a-zA-Z]+(?:'[a-z]+)?", text):
             plain = word.removesuffix("'s").lower()
             if not any(stem in known for stem in stems(plain)) and not is_common(plain):
@@ -321,13 +330,19 @@ def test_words_are_common_or_explained(page: Path) -> None:
 def test_the_glossary_has_only_words_that_pages_use() -> None:
     text = " ".join(page.read_text("utf-8") for page in PAGES if page != glossary.PAGE).lower()
     words = glossary.words(glossary.PAGE.read_text("utf-8"))
-    unused = [word for word in words if not any(re.search(rf"\b{re.escape(form)}\b", text) for form in glossary.forms(word.lower()))]
+    unused = [
+        word
+        for word in words
+        if not any(re.search(rf"\b{re.escape(form)}\b", text) for form in glossary.forms(word.lower()))
+    ]
     assert not unused
 
 
 def test_names_are_sorted_used_and_say_what_they_are() -> None:
     lines = NAMES.read_text("utf-8").splitlines()
-    assert lines == sorted(lines, key=str.lower)
+    assert lines == sorted(lines, key=lambda line: line.partition(":")[0].lower())
     text = " ".join(page.read_text("utf-8") for page in PAGES)
-    assert [word for word, reason in listed().items() if not reason or not re.search(rf"\b{re.escape(word)}", text)] == []
+    assert [
+        word for word, reason in listed().items() if not reason or not re.search(rf"\b{re.escape(word)}", text, re.I)
+    ] == []
     assert not {word.lower() for word in listed()} & explained()

@@ -1,4 +1,4 @@
-"""Holds the types of the core against docs/reference/words.md: a word has one meaning."""
+"""A word has one meaning, on docs/reference/words.md, and one type of the core, in ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_no_two_types_have_one_name() -> None:
     assert sorted(name for name, count in declared().items() if count > 1) == []
 
 
-def test_the_types_of_the_page_are_there() -> None:
-    page = (ROOT / "docs" / "reference" / "words.md").read_text("utf-8")
+def test_the_types_of_words_are_there() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8").split("## Words and their types\n")[1].split("\n## ")[0]
     rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
     names = [name for row in rows for name in re.findall(r"`(\w+)`", row[-1])]
     assert len(names) > 30
@@ -37,5 +37,11 @@ def test_the_types_of_the_page_are_there() -> None:
 
 def test_words_are_explained_once() -> None:
     page = (ROOT / "docs" / "reference" / "words.md").read_text("utf-8")
-    words = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")]
-    assert [word for word, count in Counter(words).items() if count > 1 and word != "Word"] == []
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
+    assert {tuple(row) for row in rows if row[0] == "Word"} == {("Word", "Meaning", "In the papers")}
+    told = [row for row in rows if row[0] != "Word"]
+    assert [row for row in told if len(row) != 3 or not row[1].endswith(".")] == []
+    assert [word for word, count in Counter(row[0].lower() for row in told).items() if count > 1] == []
+    assert len(told) > 100

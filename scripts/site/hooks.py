@@ -1,4 +1,4 @@
-"""What MkDocs calls when it builds the site: adds the generated pages, and mends links of Markdown that code hosts show.
+"""What MkDocs calls when it builds the site: adds the generated pages, and mends what code hosts read otherwise.
 
 Pages outside docs/ that pages link to are on the site, too: those of ``PROJECT``, and files as text.
 """
@@ -41,6 +41,7 @@ COMING = (
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 BAR = "\\|"
 CODE_WITH_BARS = re.compile(r"`([^`]*\\\|[^`]*)`")
+ITEM = re.compile(r"( *)(?:[-*]|\d+\.) +(?=\S)")
 VERBATIM = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
 generated: dict[str, str] = {}
@@ -160,32 +161,24 @@ def bars(markdown: str) -> str:
 
 
 def lists_apart(markdown: str) -> str:
-    """A list begins after an empty line, and what is in it is indented by four columns."""
-    item = re.compile(r"( *)(?:[-*]|\d+\.) ")
+    """A list begins after an empty line, and what is in it is indented by four columns, as MkDocs wants it."""
     made: list[str] = []
-    fenced = within = False
-    indents: list[int] = []
+    indents: list[int] = []  # where the text of each open item begins
+    fence = ""
     for line in markdown.splitlines():
-        begins = item.match(line)
-        if re.match(r" *```", line):
-            fenced = not fenced
-        if fenced or (not begins and not line.startswith(" ")):
-            within = within and (fenced or not line.strip())
-            indents = indents if within else []
-            made.append("    " * len(indents) + line[indents[-1] :] if fenced and indents else line)
-            continue
-        if begins and (within or len(begins[1]) < 4):
-            while indents and len(begins[1]) < indents[-1]:
+        begins, was_open = None if fence else ITEM.match(line), bool(indents)
+        column = len(line) - len(line.lstrip())
+        if not fence and line.strip():
+            left = begins.end(1) if begins else column
+            while indents and left < indents[-1]:
                 indents.pop()
-            if not within and made and made[-1].strip():
-                made.append("")
-            made.append("    " * len(indents) + line.lstrip())
+        if begins and not was_open and made and made[-1].strip():
+            made.append("")
+        made.append("    " * len(indents) + line[indents[-1] if indents else 0 :])
+        if begins:
             indents.append(begins.end())
-            within = True
-        elif within:
-            made.append("    " * len(indents) + line[indents[-1] :])
-        else:
-            made.append(line)
+        if mark := re.match(r" *(`{3,})", line):
+            fence = "" if fence == mark[1] else fence or mark[1]
     return "\n".join(made) + "\n"
 
 
@@ -205,8 +198,12 @@ def on_page_content(html: str, *, page: Any, files: Files, **_: Any) -> str:
         there = url(found[1])
         return f'<a href="{there}">{files.get_file_from_path(found[1]).page.title}</a>' if there else found[0]
 
-    html = re.sub(r"(<a .*?</a>|<pre.*?</pre>|<h\d.*?</h\d>)|<code>antiphon ([a-z]+)\b[^<]*</code>",
-                  lambda found: found[0] if found[1] else command(found), html, flags=re.DOTALL)
+    html = re.sub(
+        r"(<a .*?</a>|<pre.*?</pre>|<h\d.*?</h\d>)|<code>antiphon ([a-z]+)\b[^<]*</code>",
+        lambda found: found[0] if found[1] else command(found),
+        html,
+        flags=re.DOTALL,
+    )
     made = []
     for piece, open_, _tag in glossary.texts(html):
         made.append(re.sub(r"\bdocs/([\w/-]+\.md)", document, piece) if open_ else piece)

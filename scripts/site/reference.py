@@ -26,7 +26,9 @@ LISTS = "reference/lists/"
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in line) + " |\n" for line in lines)
+    return "".join(
+        "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in line) + " |\n" for line in lines
+    )
 
 
 def code(text: str) -> str:
@@ -34,8 +36,11 @@ def code(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text in which Markdown sees no HTML, and one mark for code."""
-    return text.replace("``", "`").replace("<", "&lt;")
+    """Text in which Markdown sees no HTML and no links, and one mark for code."""
+    parts = text.replace("``", "`").split("`")
+    return "`".join(
+        part if index % 2 else part.replace("<", "&lt;").replace("[", "\\[") for index, part in enumerate(parts)
+    )
 
 
 def first_sentence(text: str) -> str:
@@ -92,9 +97,9 @@ def commands() -> Iterator[tuple[str, str]]:
             yield f"{COMMANDS}{name}.md", command_text(f"antiphon {name}", command, 1)
             rows.append([f"[`{name}`]({name}.md)", plain(known.summary)])
         text += f"## {title}\n\n{table(('Command', 'What it does'), rows)}\n"
-    rows = [record for each in main.get_params(context) if (record := each.get_help_record(context))]
+    shared = [record for each in main.get_params(context) if (record := each.get_help_record(context))]
     text += "## Options of all commands\n\n"
-    text += table(("Option", "Meaning"), ([code(option), plain(meaning)] for option, meaning in rows))
+    text += table(("Option", "Meaning"), ([code(option), plain(meaning)] for option, meaning in shared))
     yield f"{COMMANDS}index.md", text
 
 
@@ -130,14 +135,17 @@ def api() -> Iterator[tuple[str, str]]:
     for page, title, what, belongs in KINDS:
         names = sorted((name for name in left if belongs(getattr(antiphon, name))), key=str.lower)
         left = [name for name in left if name not in names]
-        rows = [[f"[`{name}`]({page}.md#antiphon.{name})", first_sentence(getattr(antiphon, name).__doc__)] for name in names]
+        rows = [
+            [f"[`{name}`]({page}.md#antiphon.{name})", first_sentence(getattr(antiphon, name).__doc__)]
+            for name in names
+        ]
         text += f"## {title}\n\n{table(('Name', 'What it is'), rows)}\n"
         yield f"{API}{page}.md", intro(title, f"For everybody who writes Python: {what}.") + blocks("antiphon", names)
     assert not left, left
     rows = []
-    for page, (title, module, names) in MODULES.items():
-        yield f"{API}{page}.md", intro(title, f"For everybody who writes Python: `{module}`.") + blocks(module, names)
-        rows.append([f"[`{module}`]({page}.md)", ", ".join(map(code, names))])
+    for page, (title, module, offered) in MODULES.items():
+        yield f"{API}{page}.md", intro(title, f"For everybody who writes Python: `{module}`.") + blocks(module, offered)
+        rows.append([f"[`{module}`]({page}.md)", ", ".join(map(code, offered))])
     yield f"{API}index.md", text + f"## Modules\n\n{table(('Module', 'Names'), rows)}"
 
 
@@ -183,7 +191,9 @@ def parameters() -> str:
     """Every parameter of systems, compute models, algorithms and commands."""
     header = ["Values", "Default", "Meaning"]
     text = PARAMETERS
-    text += table(["Parameter", *header, "JSON", "From"], (row(each, each.json) for each in antiphon.System().parameters()))
+    text += table(
+        ["Parameter", *header, "JSON", "From"], (row(each, each.json) for each in antiphon.System().parameters())
+    )
     text += "\n## Compute models\n\nOptions of `--compute` and of the parameter `processor`.\n\n"
     models = [
         [code(model.name), *row(each, f"processor.{model.name}.{each.json}")]
@@ -217,11 +227,17 @@ def described(option: Parameter, optional: bool = False) -> list[str]:
 
 def lists() -> Iterator[tuple[str, str]]:
     """What is known by name."""
-    rows = [[code(each.name), plain(each.summary), ", ".join(each.collectives), each.source] for each in antiphon.algorithms()]
+    rows = [
+        [code(each.name), plain(each.summary), ", ".join(each.collectives), each.source]
+        for each in antiphon.algorithms()
+    ]
     yield (
         "algorithms",
-        intro("Algorithms", "For everybody who compares algorithms: what each does, for which collectives, and where it is from.")
-        + "A schedule is made by one of them, with [options](../parameters.md#algorithms) behind its name: `antiphon algorithms` lists both.\n\n"
+        intro(
+            "Algorithms",
+            "For everybody who compares algorithms: what each does, for which collectives, and where it is from.",
+        )
+        + "A schedule is made by one of them. [Options](../parameters.md#algorithms) stand behind its name.\n\n"
         + table(("Algorithm", "What it does", "Collectives", "From"), rows),
     )
     rows = [[code(each.name), code(each.example), plain(each.summary)] for each in antiphon.fabrics()]
@@ -236,7 +252,9 @@ def lists() -> Iterator[tuple[str, str]]:
     for name in antiphon.systems():
         system = antiphon.System(name)
         replaced = [each for each in system.parameters() if each.default != usual[each.key]]
-        rows.append([code(name), plain(system.description), ", ".join(code(f"{each.key}={each.default}") for each in replaced)])
+        rows.append(
+            [code(name), plain(system.description), ", ".join(code(f"{each.key}={each.default}") for each in replaced)]
+        )
     yield (
         "systems",
         intro("Systems", "For everybody who times a schedule: the platforms that have names, as values of `--system`.")
@@ -245,11 +263,17 @@ def lists() -> Iterator[tuple[str, str]]:
     )
     yield (
         "workloads",
-        intro("Models by name", "For everybody who times training: the models that have names, as arguments of `antiphon train`.")
+        intro(
+            "Models by name",
+            "For everybody who times training: the models that have names, as arguments of `antiphon train`.",
+        )
         + "[Workloads](../workloads.md) says where each is from, and how to give one of your own.\n\n"
         + table(("Model", "What it is"), ([code(each.name), plain(each.summary)] for each in antiphon.workloads())),
     )
-    text = intro("Other names", "For everybody who looks for a value: collectives, fidelities, endpoints, and names of rails and `noc`.")
+    text = intro(
+        "Other names",
+        "For everybody who looks for a value: collectives, fidelities, endpoints, and names of rails and `noc`.",
+    )
     for title, entries in OTHERS.items():
         text += f"## {title}\n\n" + entries_table(entries()) + "\n"
     yield "others", text

@@ -41,15 +41,15 @@ class Machine(Record):
     """
 
     device: str = says("``cpu`` or ``cuda``.")
-    name: str = says("of the processor or GPU.")
+    name: str = says("name of the processor or GPU.")
     cores: int = says("cores of the CPU that this process may use, or SMs of the GPU.")
     cache_bytes: int | None = says("all last-level caches together; None if unknown.")
-    clock_ghz: float | None = says("of the GPU's SMs, measured; None for a CPU.")
+    clock_ghz: float | None = says("clock of the GPU's SMs, measured; None for a CPU.")
     gemm_cores: float | None = says("cores that the GEMM by itself keeps busy, by its processor time; None for a GPU.")
     platform: str = says("operating system.")
-    python: str = says("its version.")
+    python: str = says("version of Python.")
     library: str = says("what does the GEMM, and its version.")
-    numpy: str = says("its version.")
+    numpy: str = says("version of NumPy.")
 
 
 class Device(Protocol):

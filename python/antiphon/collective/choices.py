@@ -24,7 +24,7 @@ class Candidate(Record):
     algorithm: str = says("its specification.")
     time_ns: float = says("how long it takes.")
     excluded_ranks: list[int] = says("ranks that contribute nothing and need no result.", APART)
-    bound_of: str = says("what a bound of it is about, as in ``Schedule.bound_of``.", APART, default=ALL_RANKS)
+    bound_of: str = says("ranks that its bound is about, as in ``Run.bound_of``.", APART, default=ALL_RANKS)
     energy: Energy | None = says("what it takes, if that was asked for.", "energy_j?=energy.total_j", default=None)
 
     def place(self, objective: str) -> tuple[float, float]:
@@ -59,7 +59,7 @@ class Choice(Record):
 
     @property
     def time_ns(self) -> float:
-        """That of the best; at least a picosecond, the resolution."""
+        """Time of the best; at least a picosecond, the resolution."""
         return max(self.best.time_ns, 1e-3)
 
     @property
@@ -88,12 +88,12 @@ class Tuning(Result):
     system: System = says("the platform.", PLATFORM)
     fidelity: str = says("at which everything was timed.")
     objective: str = says("what is least of the best: ``time``, ``energy`` or ``edp``.")
-    choices: list[Choice] = says("by size.")
+    choices: list[Choice] = says("what is best for each size.")
     left_out: list[int] = says(
         "sizes for which a time limit left no time, and with them the crossovers.", "left_out_bytes=left_out"
     )
     crossovers: list[tuple[int, str, str]] = says(
-        "(bytes, before, after): from about this size on another algorithm is best.",
+        "from about ``bytes`` on, algorithm ``to`` is better than ``from``.",
         "crossovers[bytes,from,to] selection",
     )
     refused: list[Refusal] = says("algorithms that were left out for every size, and why.")

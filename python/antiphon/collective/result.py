@@ -32,7 +32,7 @@ class Run(Result):
     """
 
     fabric: str = says("its specification or name.")
-    group: list[int] | None = says("ranks of the whole fabric that take part; None if all do.")
+    group: list[int] | None = says("ranks of the whole fabric that take part, in the group's order; None if all do.")
     algorithm: str = says("what made the schedule, with options.")
     file: str | None = says("in a comparison, the file that the schedule is from; None if it is from none.")
     collective: str = says("what it does.")
@@ -50,7 +50,11 @@ class Run(Result):
     )
     ranks: int = says("how many the fabric has.")
     excluded_ranks: list[int] = says("ranks that contribute nothing and need no result.")
-    bound_of: str = says("what the bound is about, as in ``Schedule.bound_of``.", APART)
+    bound_of: str = says(
+        "ranks that the bound is about: ``all-ranks`` of the fabric; ``placement``, all on the nodes where the schedule"
+        " has them; ``participants``, those that are not excluded.",
+        APART,
+    )
     result: SimulationResult = says(
         "what the simulation gave.",
         "verified=result.proof.complete known_gaps=result.proof.gaps share_of_optimum=result.proof.share_of_optimum"
@@ -64,7 +68,7 @@ class Run(Result):
         "steps=stats.steps packet_hops=result.packet_hops flit_hops=result.flit_hops events=result.events"
         " endpoint_use?=result.endpoint_use",
     )
-    bound: Bound = says("that of the ranks that take part, where the schedule has them.", "bound energy?")
+    bound: Bound = says("lower bound of the ranks that take part, where the schedule has them.", "bound energy?")
 
     row = "runs"
 
@@ -95,7 +99,7 @@ class Run(Result):
 
     @property
     def buffer_bytes(self) -> int | None:
-        """What receive buffers hold, as in ``SimulationResult``."""
+        """What the receive buffers of a rank hold, of that which holds most; None if it is not known."""
         return self.result.buffer_bytes
 
     @property
@@ -136,7 +140,8 @@ class Run(Result):
 
     @property
     def bus_bandwidth_gb_per_s(self) -> float:
-        """Algorithm bandwidth times the share of the buffer each rank must send; with a matrix, all of it."""
+        """Algorithm bandwidth times the share of the buffer that each rank must send, as in the NCCL tests; with a
+        matrix, algorithm bandwidth."""
         if self.matrix_bytes is not None:
             return self.algorithm_bandwidth_gb_per_s
         participants = self.ranks - len(self.excluded_ranks)
@@ -171,7 +176,7 @@ class Estimate(Record):
     """
 
     algorithm: str = says("its specification.")
-    least_time_ns: float = says("for so long its busiest link is at work: its time is longer.")
+    least_time_ns: float = says("for so long its busiest link is at work: no run is shorter.")
     most_efficiency: float | None = says("share of the lower bound that it reaches at most; None if the bound is 0.")
 
 
@@ -185,7 +190,7 @@ class Refusal(Record):
     """
 
     algorithm: str = says("its specification.")
-    reason: str = says("in one line.")
+    reason: str = says("why, in one line.")
     code: str = says("of the error: ``not-applicable``, ``not-proven``, ``stalled``, ``too-large`` or ``time-limit``.")
     fidelity: str | None = says("the one it was left out of; None: all.", default=None)
 
@@ -228,15 +233,15 @@ class Comparison(Result):
     bytes: int = says("full buffer size: with a matrix, the most that a rank sends.")
     matrix_bytes: int | None = says("sum of the matrix; None without.")
     system: System = says("the platform.", PLATFORM)
-    fidelities: list[str] = says("cheapest first.", "fidelity fidelities")
+    fidelities: list[str] = says("those asked for, cheapest first.", "fidelity fidelities")
     bound: Bound = says("lower bound of all ranks.", "lower_bound_ns=bound.time_ns bound")
     ladder: list[list[Run]] = says(
         "the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.", "runs"
     )
     estimates: list[Estimate] = says("algorithms that were not timed, since an estimate puts them far behind the best.")
     seconds: list[float] = says(
-        "how long it took to build, prove and time each of ``ladder`` here, at all fidelities; comparisons are"
-        " equal whatever it is.",
+        "how long it took here to build, prove and time each algorithm, at all fidelities: the only figures that differ"
+        " from call to call; comparisons are equal whatever they are.",
         "seconds[algorithm,seconds]=_seconds",
         compare=False,
     )
@@ -305,7 +310,7 @@ class Comparison(Result):
 
     @property
     def runs(self) -> list[Run]:
-        """All runs."""
+        """All runs, the fastest algorithm first."""
         return [run for runs in self.ladder for run in runs]
 
     @property

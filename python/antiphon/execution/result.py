@@ -29,7 +29,7 @@ class Measurement(Result):
     algorithm: str = says("what made the schedules, with options.")
     collective: str = says("what they do.")
     root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
-    ranks: int = says("processes or threads' buffers.")
+    ranks: int = says("how many processes, or buffers of threads, take part.")
     element: str = says("type of the numbers.")
     transport: str = says("what carried the messages.")
     warmup: int = says("runs before the timed ones.")
@@ -112,11 +112,11 @@ class Emulated(Result):
     collective: str = says("what they do.")
     root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; else None.")
     device: str = says("``namespaces``, or the name of the GPU that the fabric was in.")
-    link_rate_bit_per_s: int = says("of every link, each way, with all headers.")
+    link_rate_bit_per_s: int = says("rate of every link, each way, with all headers.")
     hop_ns: float | None = says("latency of a link that was measured first and predicted with; None in namespaces.")
     slowest_link: float = says("least share of its rate that a link had under full load.")
-    fastest_link: float = says("the largest.")
-    repeat: int = says("runs of each.")
+    fastest_link: float = says("the largest such share.")
+    repeat: int = says("runs of each algorithm.")
     runs: Table = says(
         "a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median,"
         " ``predicted_ns``, ``least_ns`` and ``most_ns`` of the runs."
@@ -161,11 +161,11 @@ class ChainMeasurement(Result):
     fabric: str = says("its specification or name.")
     model: str = says("name or file of the layers.")
     transport: str = says("what carried the messages.")
-    ranks: int = says("that train.")
-    layers: int = says("of the model.")
-    gradient_bytes: int = says("of all layers.")
+    ranks: int = says("ranks that train.")
+    layers: int = says("layers of the model.")
+    gradient_bytes: int = says("gradients of all layers.")
     compute_us: float = says("forward and backward pass, as declared.")
-    iterations: int = says("timed ones of each variant.")
+    iterations: int = says("timed iterations of each variant.")
     runs: Table = says(
         "a row for each variant: ``variant`` (B, C1, C2, CC, R of the C-Cube paper, or the algorithm), ``algorithm``,"
         " ``iteration_us``, the median, ``predicted_us``, NaN where nothing predicts, ``least_us`` and ``most_us``,"

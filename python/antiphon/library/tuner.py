@@ -23,11 +23,11 @@ class Row(Record):
     """What to use for a range of sizes, and what NCCL would."""
 
     min_bytes: int = says("the smallest size.")
-    max_bytes: int = says("the largest.")
+    max_bytes: int = says("the largest size.")
     algorithm: str = says("the best by NCCL's model with measured rates.")
-    protocol: str = says("the same.")
+    protocol: str = says("the best protocol by it.")
     own_algorithm: str = says("what NCCL chooses for the smallest size.")
-    own_protocol: str = says("the same.")
+    own_protocol: str = says("the protocol that NCCL chooses then.")
     gain: float = says("share of NCCL's time that is saved at the smallest size.")
 
     @property

@@ -31,11 +31,13 @@ class Proof(Record):
     transfers: int = says("number of transfers followed.")
     gaps: str = says("for an assumed schedule, what keeps it from being proven, in one line; empty otherwise.")
     share_of_optimum: float | None = says(
-        "if it has a certificate, the least time that any schedule takes by the rates of links, proven by prices of"
-        " links, over the time for which the busiest link of this one is busy; else None.",
+        "by the rates of links: the least time of any schedule, as its certificate proves, over the time for which its"
+        " busiest link is busy; None without a certificate.",
         default=None,
     )
-    certified_ns: float | None = says("that least time.", default=None)
+    certified_ns: float | None = says(
+        "the least time of any schedule that its certificate proves; None without.", default=None
+    )
 
 
 @record
@@ -47,7 +49,7 @@ class Limit(Record):
     (1, 0, 0, 0)
     """
 
-    text: str = says("in one line.")
+    text: str = says("what that is, in one line.")
     links: tuple[int, ...] = says("indices of the links.")
     prices: tuple[int, ...] = says(
         "what each counts, in any unit: at these prices the cheapest plan of the collective costs so much that the"
@@ -70,19 +72,21 @@ class Bound(Record):
     '8 links of 25 GB/s that leave single ranks: 0>3, 0>1, 1>0, ...'
     """
 
-    time_ns: float = says("the largest of all.", APART)
+    time_ns: float = says("no schedule is faster: the largest of all bounds.", APART)
     binding: str = says("name of the bound that is largest.")
-    volume_ns: float = says("least total traffic over total link rate.")
+    volume_ns: float = says(
+        "least total traffic over total link rate; of an AllToAll, bytes times the links between ranks."
+    )
     cut_ns: float = says("the most loaded cut between two groups of ranks.")
     latency_ns: float = says("the launch, a packet on its way between the farthest ranks, and a hand-off.")
     strength_ns: float | None = says(
-        "AllReduce, the weakest partition into many groups of ranks; None for other collectives."
+        "AllReduce: the weakest partition into any number of groups of ranks; None for other collectives."
     )
     prices_ns: float | None = says(
-        "from prices of links: AllToAll, the optimum by rates; AllReduce where links are not equally fast both"
-        " ways. None otherwise, and on irregular fabrics of more than some 64 ranks."
+        "from prices of links: of an AllToAll the optimum by rates; of an AllReduce where links are not equally fast"
+        " both ways. None otherwise, with a matrix, and on irregular fabrics of more than some 64 ranks."
     )
-    fidelity: str | None = says("at which the latency is that of packets; None: it holds at any.")
+    fidelity: str | None = says("the one at which packets go on as ``latency_ns`` says; None: it holds at any.")
     limit: Limit = says("what the largest of them, latency apart, rests on.", repr=False)
 
     @property
@@ -103,7 +107,7 @@ class Stats(Result):
     """
 
     phases: list[tuple[str, int]] = says("(name, steps) of each phase.")
-    steps: int = says("steps over all phases.")
+    steps: int = says("steps over all phases; of a schedule by a timetable, its slots.")
     transfers: int = says("transfers in the schedule.")
     messages: int = says("transfers times chunks.")
     used_links_percent: float = says("share of links in use in the steady state.")
@@ -133,7 +137,9 @@ class SimulationResult(Result):
     link_utilization_mean: float = says("share of link time in use over the whole run, 0 to 1.")
     packet_hops: int = says("packets times links they crossed.")
     flit_hops: int = says("flits, headers included, times links they crossed.")
-    events: int = says("events the engine processed.")
+    events: int = says(
+        "events the simulator processed, without those of skipped periods; a few more if several cores share the run."
+    )
     links: Table = says(
         "row ``i`` is link ``i`` of the fabric: ``from``, ``to`` (nodes), ``busy_ns``, ``utilization`` (0 to 1),"
         " ``bytes`` (without headers), ``packets``."
@@ -159,7 +165,8 @@ class SimulationResult(Result):
 
     @property
     def buffer_bytes(self) -> int | None:
-        """What the receive buffers of the rank that holds most there must hold; None if it is not known."""
+        """What the receive buffers of the rank that holds most must hold: messages that are to be added, from when they
+        are sent until they are added; None if the run was divided among cores."""
         most = float(self.ranks["buffer_bytes"].max())
         return None if most != most else int(most)
 

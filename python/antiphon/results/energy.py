@@ -32,10 +32,10 @@ class Energy(Result):
     True
     """
 
-    links_aj: int = says("on links.", "total_j dynamic_j static_j links_j=parts_j.links")
-    routers_aj: int = says("in routers.", "routers_j=parts_j.routers")
-    interfaces_aj: int = says("in network interfaces.", "interfaces_j=parts_j.interfaces")
-    reductions_aj: int = says("adding.", "reductions_j=parts_j.reductions")
+    links_aj: int = says("what links take.", "total_j dynamic_j static_j links_j=parts_j.links")
+    routers_aj: int = says("what routers take.", "routers_j=parts_j.routers")
+    interfaces_aj: int = says("what network interfaces take.", "interfaces_j=parts_j.interfaces")
+    reductions_aj: int = says("what adding takes.", "reductions_j=parts_j.reductions")
     memory_aj: int = says(
         "reading and writing memory and engines' SRAM; endpoints other than ``npu`` and ``ace`` have none.",
         "memory_j=parts_j.memory",
@@ -51,7 +51,7 @@ class Energy(Result):
         "energy_delay_js lower_bound_j",
     )
     unknown: list[str] = says("parameters of the system that are not known; they count as nothing.")
-    system: str = says("whose energies counted.")
+    system: str = says("the system whose energies counted.")
     links: Table = says(
         "row ``i`` is link ``i`` of the fabric: ``energy_j``; empty where links are not told apart.",
         APART,
@@ -78,7 +78,7 @@ class Energy(Result):
 
     @property
     def total_j(self) -> float:
-        """All parts, in joules."""
+        """All of it, in joules: dynamic and static."""
         return self.total_aj * 1e-18
 
     @property
@@ -88,7 +88,7 @@ class Energy(Result):
 
     @property
     def static_j(self) -> float:
-        """``static_aj`` in joules."""
+        """Static power over the time, in joules."""
         return self.static_aj * 1e-18
 
     @property
@@ -98,7 +98,7 @@ class Energy(Result):
 
     @property
     def lower_bound_j(self) -> float | None:
-        """``lower_bound_aj`` in joules."""
+        """No schedule that does the same takes less, in joules; None where that is not known."""
         return None if self.lower_bound_aj is None else self.lower_bound_aj * 1e-18
 
     @property
@@ -145,7 +145,7 @@ class Area(Result):
     8.333
     """
 
-    ports: int = says("of a router, with that of its rank; all have as many as the largest.")
+    ports: int = says("ports of a router, with that of its rank; all have as many as the largest.")
     total_mm2: float = says("all parts, in square millimetres.")
     parts: Table = says(
         "``part``, ``count``, ``area_um2`` of one in square micrometres, ``power_mw`` of one (NaN where it is not"

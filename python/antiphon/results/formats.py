@@ -21,9 +21,9 @@ class FileProof(Record):
     collective: str = says("what it computes.")
     root: int | None = says("rank that a Broadcast starts from, or a Reduce ends at; None for other collectives.")
     ranks: int = says("number of ranks.")
-    thread_blocks: int = says("of all ranks together; 0 where a format has none.")
-    steps: int = says("of all thread blocks.")
-    messages: int = says("between ranks.")
+    thread_blocks: int = says("thread blocks of all ranks together; 0 where a format has none.")
+    steps: int = says("steps of all thread blocks.")
+    messages: int = says("messages between ranks.")
     fifo_depth: int = says(
         "messages that a connection must hold so that nothing can deadlock; 0 where there are no connections."
     )

@@ -55,7 +55,7 @@ class Latency(Record):
     True
     """
 
-    mean: float = says("their mean.")
+    mean: float = says("mean of all packets.")
     half_width: float | None = says("half the width of the 95 % confidence interval of the mean; None if unknown.")
     p50: int = says("the median.")
     p99: int = says("the 99th percentile.")
@@ -82,7 +82,7 @@ class NocResult(Result):
     latency_cycles: int = says("cycles that a flit travels after that.")
     seed: int = says("seed of all random numbers.")
     packet_latency_cycles: Latency = says("from creation to the arrival of the last flit.")
-    accepted_flits_per_node_cycle: float = says("flits that left the network.")
+    accepted_flits_per_node_cycle: float = says("flits that left the network, per rank and cycle.")
     hops_mean: float = says("routers passed, those at both ends included.")
     stable: bool = says(
         "the network kept up. If not, it is beyond saturation, and latencies are those of packets delivered,"
@@ -189,7 +189,7 @@ class RailsFlights(Result):
     intra: str = says("queue policy of a dimension.")
     endpoint: str = says("what stands between memory and links.")
     shared_loads: bool = says("Themis counted what dimensions still had to do of others.")
-    time_ns: float = says("completion of the last.")
+    time_ns: float = says("completion of the last flight.")
     utilization: float = says("mean over dimensions, weighted by their rates, 0 to 1.")
     dimensions: Table = says("``name``, ``spec``, ``utilization``.")
     flights: Table = says("``name``, ``collective``, ``bytes``, ``chunks``, ``start_ns``, ``finish_ns``.")
@@ -223,14 +223,14 @@ class RailsAdvice(Result):
     utilization_bound: float = says(
         "largest mean utilization that any scheduler reaches in an AllReduce, latency apart."
     )
-    baseline_utilization: float = says("that of the fixed order.")
+    baseline_utilization: float = says("mean utilization of the fixed order.")
     dimensions: Table = says(
         "``name``, ``gbit_per_s``, ``balanced_gbit_per_s`` (the same total, so that the fixed order keeps all"
         " busy), ``binding`` (too slow for what must go over them)."
     )
     pairs: Table = says(
         "``near`` and ``far`` dimension (from 1), ``ratio`` of the far one's rate to what is just enough,"
-        " ``provision`` in a word."
+        " ``provision``: ``just enough``, ``over-provisioned`` or ``under-provisioned``."
     )
 
     headline = "RailsAdvice {0.topology}: at most {0.utilization_bound:.1%} of the rates"
@@ -247,8 +247,8 @@ class TreesAdvice(Result):
 
     ranks: int = says("ranks of the AllReduce.")
     bytes: int = says("full buffer size.")
-    latency_ns: float = says("of one step.")
-    bandwidth_gb_per_s: float = says("of one link in one direction.")
+    latency_ns: float = says("latency of one step.")
+    bandwidth_gb_per_s: float = says("rate of one link in one direction.")
     height: int = says("edges from the root of the binary tree to the farthest leaf.")
     ways: Table = says(
         "``name``; ``trees`` the data is divided among, 0 for the ring; ``chunks`` of each; ``steps``; ``time_ns``"
@@ -277,7 +277,7 @@ class EngineAdvice(Result):
     topology: str = says("preset name or specification.")
     collective: str = says("what is done.")
     bytes: int = says("full buffer size.")
-    share: float = says("of the speed with an ideal endpoint that was asked for.")
+    share: float = says("share of the speed with an ideal endpoint that was asked for.")
     reached: float = says("what the engine reaches.")
     ideal_ns: float = says("the time with an ideal endpoint.")
     endpoint: str = says("the engine, as ``--endpoint`` takes it.")

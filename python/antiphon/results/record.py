@@ -87,7 +87,7 @@ class Part(property, Generic[T]):
 def said(record: object, words: str) -> dict[str, Any]:
     """Values of a record by words as in ``says``, as JSON has them."""
     row = {}
-    for key, optional, keys, path in _parsed(words):
+    for key, optional, keys, path in parsed(words):
         value = _at(record, path)
         if keys is not None:
             row[key] = [dict(zip(keys, map(_plain, each), strict=True)) for each in value]
@@ -97,7 +97,8 @@ def said(record: object, words: str) -> dict[str, Any]:
 
 
 @cache
-def _parsed(words: str) -> list[tuple[str, bool, list[str] | None, str]]:
+def parsed(words: str) -> list[tuple[str, bool, list[str] | None, str]]:
+    """Of every word of ``says``: key, whether it may be missing, the keys of pairs if they are such, and path."""
     found = [match.groups() for match in map(WORD.fullmatch, words.split()) if match]
     return [(key, bool(mark), keys.split(",") if keys else None, path or key) for key, mark, keys, path in found]
 

@@ -57,7 +57,7 @@ class Replay(Result):
     fidelity: str = says("at which exchanges were simulated.")
     compute: str | None = says("the compute model of nodes that say their operations only; None if there is none.")
     order: str = says("which exchange goes first where several are under way.", "order ranks=ranks.height")
-    nodes: int = says("of all ranks.")
+    nodes: int = says("nodes of all ranks.")
     untimed_nodes: int = says(
         "those of them that compute for a time that the trace does not say: they take none.",
         "untimed_nodes exchanges=exchanges.height",
@@ -97,7 +97,7 @@ class Replay(Result):
 
     @property
     def exposed_communication_max_ns(self) -> float:
-        """The same of the rank with the most."""
+        """Exposed communication of the rank with the most."""
         return float(self.ranks["exposed_communication_ns"].max())
 
     @property

@@ -100,10 +100,14 @@ class Training(Result):
     compute_ns = Part(float, "iteration", "Time of one iteration spent computing.")
     communication_ns = Part(float, "iteration", "Sum of the times of all collectives of one iteration.")
     exposed_communication_ns = Part(float, "iteration", "Time of one iteration in which nothing is computed.")
-    exposed_model_ns = Part(float, "iteration", "Of this, between layers.")
-    exposed_data_ns = Part(float, "iteration", "Of this, for gradients: at the end, or in a chained forward pass.")
-    turnaround_ns = Part(float, "iteration", "Of this with a chained forward pass, until the first layer has its own.")
-    bubbles_ns = Part(float, "iteration", "Of this with a chained forward pass, while later layers wait for theirs.")
+    exposed_model_ns = Part(float, "iteration", "Exposed time between layers.")
+    exposed_data_ns = Part(float, "iteration", "Exposed time for gradients: at the end, or in a chained forward pass.")
+    turnaround_ns = Part(
+        float, "iteration", "With a chained forward pass, exposed time until the first layer has its gradients."
+    )
+    bubbles_ns = Part(
+        float, "iteration", "With a chained forward pass, exposed time while later layers wait for theirs."
+    )
 
     @property
     def overlapped_communication_ns(self) -> float:
