@@ -27,6 +27,8 @@ WIDEST, TALLEST = 960.0, 640.0
 """Pixels of a drawing, its margin apart; small ones are not enlarged to it."""
 LARGEST, SMALLEST = 84.0, 10.0
 """Pixels of a unit of the layout."""
+MOST_LIMITS = 0.5
+"""Where more than this part of the links are the limit of a bound, none is pointed out."""
 CELL = 22.0
 """Pixels of a cell of a heat map, at most."""
 CHARACTER = 0.62
@@ -152,7 +154,8 @@ class Drawing:
         for frame in self.frames:
             box = f'x="{frame.left:.1f}" y="{frame.top:.1f}" width="{frame.right - frame.left:.1f}"'
             parts.append(f'<rect class="frame" {box} height="{frame.bottom - frame.top:.1f}" rx="8"/>')
-            parts.append(f'<text class="frame-text" x="{frame.left + 8:.1f}" y="{frame.top - 5:.1f}">{escape(frame.text)}</text>')
+            down = frame.bottom - 8 if frame.low else frame.top + 17
+            parts.append(f'<text class="frame-text" x="{frame.left + 8:.1f}" y="{down:.1f}">{escape(frame.text)}</text>')
         if not self.heat:
             parts += [f'<path class="ghost" d="{path}"/>' for path in self.ghosts]
             parts += [f'<path class="limit" d="{self.links[link].path}"/>' for link in self.limits]
@@ -232,11 +235,10 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
     pen = Pen(scale * least)
     nodes = _nodes(fabric, points * scale, radius, excluded)
     margin = radius + 0.55 * scale * least
-    # A frame's text stands above it.
-    frames = [Frame(f.left * scale, f.top * scale, f.right * scale, f.bottom * scale, f.text) for f in layout.frames]
+    frames = [frame.times(scale) for frame in layout.frames]
     reach = [(node.x + side * (node.outline.half_width + 4), node.y) for node in nodes for side in (-1, 1)]
     reach += [(node.x, node.y + radius + 14) for node in nodes if node.below]
-    reach += [(x, y) for f in frames for x, y in ((f.left - 4, f.top - 22), (f.right + 4, f.bottom + 4))]
+    reach += [(x, y) for f in frames for x, y in ((f.left - 4, f.top - 4), (f.right + 4, f.bottom + 4))]
     low = np.minimum((points * scale).min(axis=0) - margin, np.min(reach, axis=0))
     high = np.maximum((points * scale).max(axis=0) + margin, np.max(reach, axis=0))
     bows = layout.bows
@@ -244,11 +246,11 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
         most = float(bows.max()) * scale + 6
         low, high = np.minimum(low, (points * scale).min(axis=0) - most), np.maximum(high, (points * scale).max(axis=0) + most)
     nodes = [_moved(node, -low) for node in nodes]
-    frames = [Frame(f.left - low[0], f.top - low[1], f.right - low[0], f.bottom - low[1], f.text) for f in frames]
+    frames = [frame.times(1.0, -float(low[0]), -float(low[1])) for frame in frames]
     outlines = [node.outline for node in nodes]
     links = _links(fabric, layout, pen, scale, outlines)
     part_of = limits.parts_of(fabric, bound)
-    everything = bound is None or len(bound.limit.links) == len(links)
+    many = bound is None or len(bound.limit.links) >= MOST_LIMITS * len(links)
     return Drawing(
         width=float(high[0] - low[0]),
         height=float(high[1] - low[1]),
@@ -258,7 +260,7 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
         ghosts=_ghosts(fabric, outlines),
         frames=frames,
         sides=[] if part_of is None else _sides(fabric, layout, outlines, part_of),
-        limits=() if everything or bound is None else bound.limit.links,
+        limits=() if many or bound is None else bound.limit.links,
         sentence=limits.sentence(fabric, bound, layout.frames, points),
         heat=False,
     )
@@ -330,7 +332,7 @@ def _links(
     fabric: Fabric, layout: Layout, pen: Pen, scale: float, outlines: Sequence[Outline]
 ) -> list[LinkShape]:
     links, names = fabric.links, fabric.nodes["name"]
-    widths = _widths(links["rate_gb_per_s"].tolist(), pen)
+    widths = _widths(links["rate_gb_per_s"].tolist(), pen, len(outlines))
     seen: dict[tuple[int, int], int] = {}
     shapes = []
     for number, (start, end) in enumerate(zip(links["from"].tolist(), links["to"].tolist(), strict=True)):
@@ -353,9 +355,9 @@ def _links(
     return shapes
 
 
-def _widths(rates: Sequence[float], pen: Pen) -> list[float]:
-    """Of links: one that is eight times as fast is twice as wide."""
-    base = max(1.0, min(3.0, pen.scale / 24))
+def _widths(rates: Sequence[float], pen: Pen, nodes: int) -> list[float]:
+    """Of links: one that is eight times as fast is twice as wide. Where a node has many, they are thinner."""
+    base = round(max(0.9, min(2.6, pen.scale / 26) * min(1.0, 6 * nodes / max(len(rates), 1))), 1)
     known = [rate for rate in rates if rate == rate]
     if len(known) < len(rates) or not known:
         return [base] * len(rates)
@@ -412,13 +414,7 @@ def _heat(fabric: Fabric, bound: Bound | None, excluded: Collection[int]) -> Dra
         x, y = (points[number] + 0.5) * side + (4.0, top)
         outline = Outline(float(x), float(y), 0.46 * side, 0.46 * side, True)
         nodes.append(NodeShape(float(x), float(y), names[number], ranks[number], kind, outline, "", "", 0.0))
-    edges = [
-        Frame(
-            (f.left + 0.5) * side + 4, (f.top + 0.5) * side + top, (f.right + 0.5) * side + 4, (f.bottom + 0.5) * side + top,
-            f.text if CHARACTER * 13 * len(f.text) < (f.right - f.left) * side else "",
-        )
-        for f in frames
-    ]  # fmt: skip
+    edges = [frame.times(side, 0.5 * side + 4, 0.5 * side + top) for frame in frames]
     limit = () if bound is None else bound.limit.links
     width, height = float(extent[0] * side + 8), float(extent[1] * side + top + 6)
     sentence = limits.sentence(fabric, bound)

@@ -14,13 +14,19 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Frame:
-    """A box around nodes, with a text on top; in the units of the layout."""
+    """A box around nodes, with a text at its upper left or ``low``er left corner; in the units of the layout."""
 
     left: float
     top: float
     right: float
     bottom: float
     text: str = ""
+    low: bool = False
+
+    def times(self, scale: float, right: float = 0.0, down: float = 0.0) -> Frame:
+        """The same, scaled, then moved."""
+        left, top = self.left * scale + right, self.top * scale + down
+        return Frame(left, top, self.right * scale + right, self.bottom * scale + down, self.text, self.low)
 
 
 @dataclass(frozen=True)
