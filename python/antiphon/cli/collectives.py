@@ -394,7 +394,13 @@ def show(
 
 def _fabric_dict(fabric: antiphon.Fabric) -> dict[str, Any]:
     nodes, links = len(fabric.nodes["rank"]), len(fabric.links["from"])
-    return {"fabric": fabric.name, "group": fabric.members, "ranks": fabric.ranks, "node_count": nodes, "link_count": links}
+    return {
+        "fabric": fabric.name,
+        "group": fabric.members,
+        "ranks": fabric.ranks,
+        "node_count": nodes,
+        "link_count": links,
+    }
 
 
 def _figures(

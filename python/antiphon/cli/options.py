@@ -66,7 +66,9 @@ COMPLETIONS = {
     "fit": FILE,
     "systems name": completing(antiphon.systems, files=True),
     "endpoints name": completing(antiphon.endpoints, files=True),
-    **dict.fromkeys(("file", "out", "report", "picture", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE),
+    **dict.fromkeys(
+        ("file", "out", "report", "picture", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE
+    ),
 }
 """What shells complete arguments and options from, by their names, or by command and name."""
 METAVARS = {

@@ -62,13 +62,15 @@ def boxes(fabric: Fabric) -> Layout | None:
         shift = (width - 1.2 - float(place[:, 0].max())) / 2
         for node, x, y in zip(group, place[:, 0], down, strict=True):
             points[node] = left + shift + x, top + y
-        frames.append(Frame(left - 0.6, top - 0.7, left + width - 0.6, top + height + 0.7, graph.called(number), not above))
+        frames.append(
+            Frame(left - 0.6, top - 0.7, left + width - 0.6, top + height + 0.7, graph.called(number), not above)
+        )
     start = ROOM + (height if both_sides else 0.0) - (0.0 if both_sides else ROOM)
-    for level in reversed(rows):  # the farthest from the ranks on top
-        for row in level:
+    for level_rows in reversed(rows):  # the farthest from the ranks on top
+        for row in level_rows:
             pitch = extent / len(row)
-            for place, node in enumerate(row):
-                points[node] = (place + 0.5) * pitch, start
+            for number, node in enumerate(row):
+                points[node] = (number + 0.5) * pitch, start
             start += 1.0 + 0.8 * (len(levels) > 1)
     if not both_sides and len(levels) > 1:
         lift = max(0.0, start + ROOM - 1 - middle)
@@ -100,7 +102,10 @@ def flower(fabric: Fabric) -> Layout | None:
     under = {node for node in range(graph.count) if graph.ranks[node] >= 0}
     if any(len(graph.neighbours[node]) != 1 for node in under):
         return None
-    if any(not graph.neighbours[node] & under for node in graph.switches) or len(under) + len(graph.switches) < graph.count:
+    if (
+        any(not graph.neighbours[node] & under for node in graph.switches)
+        or len(under) + len(graph.switches) < graph.count
+    ):
         return None
     return Layout(_flower(graph, range(graph.count)))
 
@@ -109,7 +114,9 @@ def _flower(graph: _Graph, group: Sequence[int]) -> Points:
     """Switches on a circle, and the ranks of each on a larger one beside it."""
     members = set(group)
     switches = [node for node in group if graph.ranks[node] < 0]
-    ranks = {switch: sorted(n for n in graph.neighbours[switch] & members if graph.ranks[n] >= 0) for switch in switches}
+    ranks = {
+        switch: sorted(n for n in graph.neighbours[switch] & members if graph.ranks[n] >= 0) for switch in switches
+    }
     most = max(1, *(len(each) for each in ranks.values()))
     around = max(most * len(switches), 3)
     radius = max(1.0, 0.5 / math.sin(math.pi / around), 0.75 / math.sin(math.pi / max(len(switches), 3)) + 1.2)
@@ -159,14 +166,14 @@ def layers(fabric: Fabric) -> Layout | None:
             points[rank] = left + place % columns + 0.5 * (row % 2) * (deep > 1), base + 0.9 * row
         left += columns + 0.6 * (deep > 1)
     for number, level in enumerate(levels):
-        row = sorted(level, key=lambda node: (_middle(points, graph.neighbours[node], base), node))
-        pitch = left / len(row)
-        for place, node in enumerate(row):
+        ordered = sorted(level, key=lambda node: (_middle(points, graph.neighbours[node]), node))
+        pitch = left / len(ordered)
+        for place, node in enumerate(ordered):
             points[node] = (place + 0.5) * pitch - 0.5, base - gap * (number + 1)
     return Layout(points, _bows(fabric, points))
 
 
-def _middle(points: Points, nodes: Iterable[int], _base: float) -> float:
+def _middle(points: Points, nodes: Iterable[int]) -> float:
     """Mean place of nodes along x."""
     places = [float(points[node, 0]) for node in nodes]
     return sum(places) / len(places) if places else 0.0
@@ -236,7 +243,9 @@ class _Graph:
         named = [str(name) for name in nodes["name"]]
         # Ranks that are left out are no switches, though they have no rank.
         self.switches = [
-            node for node in range(self.count) if self.ranks[node] < 0 and self.neighbours[node] and not named[node].isdecimal()
+            node
+            for node in range(self.count)
+            if self.ranks[node] < 0 and self.neighbours[node] and not named[node].isdecimal()
         ]
 
     def only_to_switches(self) -> bool:

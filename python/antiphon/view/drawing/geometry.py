@@ -61,7 +61,7 @@ def spacing(points: Points) -> float:
 def something_between(points: Points, start: Points, end: Points, distance: float) -> bool:
     """Whether a third point lies within a distance of the line between two points."""
     along = end - start
-    share = np.clip((points - start) @ along / max(along @ along, 1e-12), 0, 1)
+    share = np.clip((points - start) @ along / max(float(along @ along), 1e-12), 0, 1)
     off = points - start - share[:, None] * along
     return int((np.hypot(off[:, 0], off[:, 1]) < distance).sum()) > 2
 

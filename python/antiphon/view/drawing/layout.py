@@ -8,7 +8,7 @@ import numpy as np
 
 from antiphon._core import Fabric
 from antiphon.view.drawing import boxes, graph, grid
-from antiphon.view.drawing.geometry import Frame, Layout, Points, something_between, spacing
+from antiphon.view.drawing.geometry import Layout, Points, something_between, spacing
 
 SPARSEST = 4
 """A drawing whose extent is more than so many times the distance per node has single nodes far out: it is not used."""
@@ -19,7 +19,7 @@ FLATTEST = 0.3
 
 
 def layout_of(fabric: Fabric) -> Layout:
-    """The first layout that suits the fabric: boxes, a star, a grid, its own coordinates, layers, distances, a circle."""
+    """The first layout that suits: boxes, a star, a grid, the fabric's own coordinates, layers, distances, a circle."""
     makers: Sequence[Callable[[Fabric], Layout | None]] = (
         boxes.boxes,
         boxes.star,

@@ -109,7 +109,9 @@ def picture(fabric: str | Fabric, what: Schedule | Run | None = None) -> Picture
 def _of_schedule(fabric: Fabric, schedule: Schedule) -> Picture:
     drawing = draw(fabric, excluded=_outside(schedule.excluded))
     if drawing.heat:
-        raise AntiphonError(f"{fabric.name} is too large to draw a schedule on it: it has too many links", "not-applicable")
+        raise AntiphonError(
+            f"{fabric.name} is too large to draw a schedule on it: it has too many links", "not-applicable"
+        )
     stats = schedule.stats(fabric)
     found = patterns(fabric, schedule)
     panels = []
@@ -125,7 +127,9 @@ def _of_schedule(fabric: Fabric, schedule: Schedule) -> Picture:
     back = any(each.adds & each.copies for each in found)
     way = "data on its way to be added" + (", and copied the same way later" if back else "")
     signs = [("t0", way)] if any(each.adds for each in found) else []
-    signs += [("t0 copies", "a result or a part that is copied")] if any(each.copies - each.adds for each in found) else []
+    signs += (
+        [("t0 copies", "a result or a part that is copied")] if any(each.copies - each.adds for each in found) else []
+    )
     signs += [("root", "root")] if any(each.roots for each in found[:MOST_PATTERNS]) else []
     title = f"{schedule.algorithm}: {schedule.collective} of {format_bytes(schedule.bytes)} on {fabric.name}"
     return _picture(title, filter(None, lines), panels, [*signs, *drawing.signs])
@@ -142,9 +146,14 @@ def _of_run(fabric: Fabric, run: Run) -> Picture:
         use = np.bincount(links["from"], use, count) / np.maximum(np.bincount(links["from"], minlength=count), 1)
     classes = [f"u{level}" for level in np.clip(np.ceil(use * STEPS), 0, STEPS).astype(int)]
     inner = _inner(drawing, None, classes) if drawing.heat else _inner(drawing, classes)
-    lines = [f"{format_time(run.time_ns)} ({run.fidelity}){without_ranks(run.excluded_ranks, ', {}')}", drawing.sentence]
+    lines = [
+        f"{format_time(run.time_ns)} ({run.fidelity}){without_ranks(run.excluded_ranks, ', {}')}",
+        drawing.sentence,
+    ]
     what = "a node whose links are" if drawing.heat else "a link that is"
-    signs = [(f"u{level}", text) for level, text in ((0, "idle"), (3, "busy 30 %"), (7, "70 %"), (10, "100 % of the run"))]
+    signs = [
+        (f"u{level}", text) for level, text in ((0, "idle"), (3, "busy 30 %"), (7, "70 %"), (10, "100 % of the run"))
+    ]
     signs[0] = (signs[0][0], f"{what} idle")
     title = f"{run.label}: {run.collective} of {format_bytes(run.bytes)} on {fabric.name}"
     return _picture(title, filter(None, lines), [("", drawing, inner)], [*signs, *drawing.signs])
@@ -154,7 +163,9 @@ def _outside(ranks: Sequence[int]) -> frozenset[int]:
     return frozenset(ranks)
 
 
-def _inner(drawing: Drawing, link_classes: Sequence[str] | None = None, node_classes: Sequence[str] | None = None) -> str:
+def _inner(
+    drawing: Drawing, link_classes: Sequence[str] | None = None, node_classes: Sequence[str] | None = None
+) -> str:
     """What is in the element of a drawing."""
     text = str(drawing.svg("", link_classes, node_classes=node_classes))
     return text[text.index(">") + 1 : text.rindex("</svg>")]
@@ -198,7 +209,7 @@ def _sign(module: Any, kind: str) -> str:
     if kind == "root":
         return '<g class="node root"><circle class="shape" cx="17" cy="8" r="6"/></g>'
     if kind[0] in "tu" and kind[1:2].isdecimal():
-        return f'<path class="link {kind}" stroke-width="2.5" d="M2,8 L31,8 L26,12"/>'
+        return f'<path class="sample {kind}" stroke-width="2.5" d="M2,8 L31,8 L26,12"/>'
     text = str(module.sign(kind))
     return text[text.index(">") + 1 : text.rindex("</svg>")]
 

@@ -43,7 +43,9 @@ class Pattern:
         root = f", root {' and '.join(map(str, self.roots))}" if self.roots else ""
         up, down = self.height
         steps = ", ".join(f"{n} {way}" for n, way in ((up, "up"), (down, "down")) if n)
-        return f"{self.word}, {lanes}, {self.share:.0%} of the data{root}" + (f", {steps}" if self.word == "tree" else "")
+        return f"{self.word}, {lanes}, {self.share:.0%} of the data{root}" + (
+            f", {steps}" if self.word == "tree" else ""
+        )
 
 
 def patterns(fabric: Fabric, schedule: Schedule) -> list[Pattern]:
@@ -66,7 +68,10 @@ def patterns(fabric: Fabric, schedule: Schedule) -> list[Pattern]:
         own = [transfer for lane in lanes for transfer in moves[lane]]
         adds = frozenset(link for transfer in own if reduces[transfer] for link in links_of[transfer])
         copies = frozenset(link for transfer in own if not reduces[transfer] for link in links_of[transfer])
-        shapes = Counter(_word(*([ends[t] for t in moves[lane] if bool(reduces[t]) is kind] for kind in (True, False))) for lane in lanes)
+        shapes = Counter(
+            _word(*([ends[t] for t in moves[lane] if bool(reduces[t]) is kind] for kind in (True, False)))
+            for lane in lanes
+        )
         roots = sorted({root for lane in lanes for root in _roots(ends, reduces.tolist(), moves[lane])})
         height = int(heights["reduce_height"][lanes].max()), int(heights["copy_height"][lanes].max())
         share = float(sizes[lanes].sum() / max(sizes.sum(), 1.0))
