@@ -55,7 +55,9 @@ def test_values_are_compared_with_their_units(browser: Browser, tmp_path: Path) 
     )
     ordered = ["900 ns", "1.50 µs", "20.0 µs", "3.00 ms", "1.00 s", "–"]
     page = template.render(texts=[ordered[at] for at in (3, 5, 0, 4, 2, 1)])
-    script = 'document.querySelector("th button").click(); return [...document.querySelectorAll("td")].map((c) => c.textContent);'
+    script = """
+      document.querySelector("th button").click();
+      return [...document.querySelectorAll("td")].map((cell) => cell.textContent);"""
     assert told(browser, page, script, tmp_path) == ordered
 
 
@@ -64,7 +66,8 @@ def test_pictures_and_tables_are_saved(browser: Browser, tmp_path: Path) -> None
       const saved = [];
       URL.createObjectURL = (blob) => { saved.push([blob.type, blob.size > 200]); return "data:,"; };
       HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
-      [...document.querySelectorAll(".save button")].filter((each) => each.textContent !== "PNG").forEach((each) => each.click());
+      const buttons = [...document.querySelectorAll(".save button")];
+      buttons.filter((each) => each.textContent !== "PNG").forEach((each) => each.click());
       return saved;"""
     svg, csv, data = ["image/svg+xml", True], ["text/csv", True], ["application/json", True]
     names = ["times.svg", "fabric.svg", "utilization.svg", "algorithms.csv", "comparison.json"]
@@ -78,7 +81,8 @@ def test_nothing_is_wider_than_the_window(browser: Browser, tmp_path: Path, widt
     script = f"""
       document.documentElement.style.width = "{width - 100}px"; dispatchEvent(new Event("resize"));
       const boxes = [...document.querySelectorAll(".wide")];
-      return [document.body.scrollWidth, boxes.every((box) => (box.scrollWidth > box.clientWidth + 1) === (box.tabIndex === 0))];"""
+      const reached = boxes.every((box) => (box.scrollWidth > box.clientWidth + 1) === (box.tabIndex === 0));
+      return [document.body.scrollWidth, reached];"""
     most, reached = told(browser, report("dgx-h100:2"), script, tmp_path)
     assert most <= width - 100
     assert reached
