@@ -276,7 +276,7 @@ def gantt(tracks: Mapping[str, Sequence[Block]]) -> dict[str, Any]:
 
 def rails_gantt(run: RailsRun) -> dict[str, Any]:
     """When each dimension served which chunk, for ``players.gantt``."""
-    names = [f"{row['name']} ({row['spec']})" for row in run.dimensions.rows()]
+    names = run.dimensions["name"].tolist()
     tracks: dict[str, list[Block]] = {name: [] for name in names}
     for row in run.stages.rows():
         text = f"chunk {row['chunk']}, stage {row['stage'] + 1}"

@@ -118,7 +118,7 @@ function bars(root) {
         if (state === "on") on.push(each.text);
         if (state !== each.state) each.block.dataset.state = each.state = state;
       }
-      const names = [...new Set(on)], doing = names.slice(0, 4).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : "") || "nothing";
+      const names = [...new Set(on)], doing = names.slice(0, 4).join(" · ") + (names.length > 4 ? ` · and ${names.length - 4} more` : "") || "nothing";
       const seen = `${time(at)} of ${time(length)}: ${doing}`;
       return [seen, seen];
     },
