@@ -191,7 +191,7 @@ def test_keys_and_buttons_play(browser: Browser, tmp_path: Path) -> None:
     assert few > 0 < more
     assert (playing, paused) == ("Pause", "Play")
     assert later != middle
-    assert re.search(r"4: rank \d+ → \d+ (adds|stores), ", step)
+    assert re.search(r"· \d+: rank \d+ → rank \d+ (adds|stores), ", step)
     assert messages == 30, "a tree of 16 ranks, up and down"
     assert none == 0
 
