@@ -102,6 +102,21 @@ class Study(Sequence[Row]):
         with written_whole(path, suffix) as file:
             write(self.rows, file, suffix)
 
+    def page(self) -> str:
+        """A page about it, HTML that needs nothing else: its points plotted over any axis, which the reader chooses."""
+        from antiphon.view.pages import page_of  # as results do, the one way up
+
+        return page_of(self)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page to a file ``*.html``.
+
+        Raises:
+            AntiphonError: ``bad-file`` if it cannot be written.
+        """
+        with written_whole(path, ".html") as file:
+            file.write(self.page())
+
     def __len__(self) -> int:
         return len(self.records)
 
