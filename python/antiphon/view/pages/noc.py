@@ -79,8 +79,8 @@ def _page(runs: Sequence[NocResult], verdict: str, unstable_rate: float | None, 
     bars.append(("99th percentile", latency.p99))
     sections += [
         Section(
-            "Where the cycles go",
-            f"Latencies at rate {best.rate:.4g}, with and without the wait at the source.",
+            f"Latency at rate {best.rate:.4g}",
+            "In the network alone a packet does not wait at its source.",
             [Bars("Latencies in cycles", [Bar(name, cycles, f"{cycles:,.1f} cycles") for name, cycles in bars])],
         ),
         Section("All figures", body=body),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ BARS = 420.0
 """Length of the longest bar, in pixels."""
 MOST_LABELS = 9
 """Labels along an axis."""
+ZEROS = re.compile(r"\.0+(?=\D*$)")
+"""What labels of round numbers go without."""
 MOST_POINTS = 600
 """Points of a line; more are thinned."""
 
@@ -45,13 +48,14 @@ def _place(value: float, low: float, high: float, pixels: float, log: bool) -> f
 def linear(
     title: str, values: Iterable[float], pixels: float, text: Callable[[float], str] = "{:,.6g}".format
 ) -> Scale:
-    """From zero to the largest value, with round ticks."""
+    """From zero to the largest value or a little more, with round ticks."""
     high = max(values, default=0.0) or 1.0
     rough = high / 5
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= rough)
-    ticks = [(pixels * step * place / high, text(step * place)) for place in range(math.floor(high / step) + 1)]
-    return Scale(title, 0.0, high, pixels, False, ticks)
+    count = math.ceil(high / step - 1e-9)
+    ticks = [(pixels * place / count, text(step * place)) for place in range(count + 1)]
+    return Scale(title, 0.0, step * count, pixels, False, ticks)
 
 
 def times(title: str, values: Iterable[float], pixels: float) -> Scale:
@@ -69,7 +73,8 @@ def decades(title: str, values: Iterable[float], pixels: float, text: Callable[[
     count = round(math.log10(high / low))
     every = -(-count // MOST_LABELS)
     powers = [low * 10.0**place for place in range(0, count + 1, every)]
-    return Scale(title, low, high, pixels, True, [(_place(each, low, high, pixels, True), text(each)) for each in powers])
+    ticks = [(_place(each, low, high, pixels, True), ZEROS.sub("", text(each))) for each in powers]
+    return Scale(title, low, high, pixels, True, ticks)
 
 
 def sizes(title: str, values: Iterable[int], pixels: float) -> Scale:

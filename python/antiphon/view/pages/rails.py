@@ -48,7 +48,7 @@ def render(runs: Sequence[RailsRun]) -> str:
     ]
     endpoint = "" if first.endpoint == "system" else f" · endpoint {first.endpoint}"
     return sheet(
-        f"{first.collective} of {format_bytes(first.bytes)} on {first.topology}",
+        f"{first.collective} of {_size(first.bytes)} on {first.topology}",
         f"{first.npus:,} NPUs · {first.chunks} chunks, ordered over {len(names)} dimensions{endpoint}",
         _verdict(ranked, runs),
         sections,
@@ -62,6 +62,11 @@ def render(runs: Sequence[RailsRun]) -> str:
             ),
         ],
     )
+
+
+def _size(count: int) -> str:
+    """Sizes of such networks are given in decimal units."""
+    return f"{count / 1e6:,g} MB" if count % 10**6 == 0 else format_bytes(count)
 
 
 def _name(run: RailsRun, runs: Sequence[RailsRun]) -> str:

@@ -50,7 +50,7 @@ def render(found: Study, name: str = "") -> str:
         sections.append(Section("Without a result", body=html(Document([Table(("Points:", "Why"), reasons)]))))
     left_out = len(varying) - len(kept)
     return sheet(
-        f"Study {name}" if name else f"Study of {len(rows):,} points",
+        f"Study {name}" if name and name != "study" else f"Study of {len(rows):,} points",
         f"{len(rows):,} points · {', '.join(axis for axis in axes if axis in varying) or 'nothing'} var{'ies' if sum(axis in varying for axis in axes) == 1 else 'y'}",
         _verdict(rows, axes, main, missing),
         sections,
@@ -107,7 +107,7 @@ def _choice(columns: Mapping[str, Sequence[Any]], axes: Sequence[str], main: Seq
     x = ranked[0] if ranked else next(iter(columns), "")
     results = [name for name in main if name in columns] or [name for name in columns if name not in axes]
     others = [axis for axis in axes if axis != x]
-    texts = [axis for axis in others if not distinct(axis)[0]]
+    texts = sorted((axis for axis in others if not distinct(axis)[0]), key=distinct, reverse=True)
     return {"x": x, "y": next(iter(results), x), "series": next(iter([*texts, *others]), "")}
 
 

@@ -152,11 +152,12 @@
     });
   }
 
-  function spread(id, box) { // Whether an axis is better logarithmic: its values span more than two decades.
+  function spread(id, box) { // Whether an axis is better logarithmic: its values span more than two decades, or it is a size.
     const name = get(id).value;
     if (isText(name)) return box.checked = false;
     const values = data[name].filter(v => v !== null);
-    box.checked = values.length > 0 && values.every(v => v > 0) && Math.max(...values) > 100 * Math.min(...values);
+    const span = isSize(name) ? 2 : 100;
+    box.checked = values.length > 0 && values.every(v => v > 0) && Math.max(...values) > span * Math.min(...values);
   }
   get("x").onchange = () => { spread("x", get("log-x")); filters(); draw(); };
   get("y").onchange = () => { spread("y", get("log-y")); draw(); };
