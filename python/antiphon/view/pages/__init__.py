@@ -18,7 +18,7 @@ def page_of(result: Any, fabric: Fabric | None = None) -> str:
     Raises:
         AntiphonError: ``not-applicable`` if the fabric is drawn, and has no name by which it can be made again.
     """
-    from antiphon.view.pages import comparison, emulated, expected, noc, rails, study, training, tuning
+    from antiphon.view.pages import comparison, emulated, expected, noc, rails, simulation, study, training, tuning
 
     makers: dict[str, Callable[[Any], str]] = {
         "Comparison": lambda found: comparison.render(fabric or _fabric(found), found),
@@ -27,6 +27,7 @@ def page_of(result: Any, fabric: Fabric | None = None) -> str:
         "NocResult": lambda run: noc.render([run]),
         "RailsFlights": lambda run: rails.render_flights([run]),
         "RailsRun": lambda run: rails.render([run]),
+        "Run": lambda run: simulation.render(fabric or _fabric(run), run),
         "Saturation": noc.render_saturation,
         "Study": study.render,
         "Training": lambda run: training.render([(run, [])]),
@@ -39,7 +40,7 @@ def page_of(result: Any, fabric: Fabric | None = None) -> str:
 def _figures(result: Any) -> str:
     """What a notebook shows of a result, as a page."""
     from antiphon.view.documents import document_of
-    from antiphon.view.pages.page import document_page, result_page
+    from antiphon.view.pages.sheet import document_page, result_page
 
     document = document_of(result)
     return result_page(result) if document is None else document_page(document)
@@ -48,7 +49,7 @@ def _figures(result: Any) -> str:
 def _fabric(result: Any) -> Fabric:
     """The fabric that a result names."""
     try:
-        whole = Fabric(result.fabric)
+        whole = Fabric(result.fabric.partition("[")[0])
     except AntiphonError:
         message = f"the page draws {result.fabric:.80}, which has no specification: give the fabric, too"
         raise AntiphonError(message, "not-applicable") from None

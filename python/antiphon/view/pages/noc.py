@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from antiphon.network.saturation import Saturation
 from antiphon.results import NocResult
+from antiphon.view.document import Document
 from antiphon.view.documents.network import noc_document, saturation_document
-from antiphon.view.html import html
 from antiphon.view.pages.plots import HEIGHT, WIDTH, Bar, Bars, Chart, Scale, line, linear
 from antiphon.view.pages.sheet import Section, sheet
 
@@ -39,7 +39,7 @@ def render(runs: Sequence[NocResult]) -> str:
             f"{stable[-1].rate:.4g}", f"{beyond[0].rate:.4g}"
         )
     least = beyond[0].rate if beyond else None
-    return _page(ordered, verdict, least, html(noc_document(ordered)))
+    return _page(ordered, verdict, least, noc_document(ordered))
 
 
 def render_saturation(found: Saturation) -> str:
@@ -51,10 +51,10 @@ def render_saturation(found: Saturation) -> str:
             f"{found.stable.rate:.4g}", f"{found.unstable_rate:.4g}"
         )
     runs = sorted(found.tried or (found.stable,), key=lambda run: run.rate)
-    return _page(runs, verdict, found.unstable_rate, html(saturation_document(found)))
+    return _page(runs, verdict, found.unstable_rate, saturation_document(found))
 
 
-def _page(runs: Sequence[NocResult], verdict: str, unstable_rate: float | None, body: str) -> str:
+def _page(runs: Sequence[NocResult], verdict: str, unstable_rate: float | None, shown: Document) -> str:
     first = runs[0]
     best = max((run for run in runs if run.stable), key=lambda run: run.rate, default=first)
     x = linear("offered rate, flits per rank and cycle", [run.rate for run in runs], WIDTH, "{:.4g}".format)
@@ -83,7 +83,7 @@ def _page(runs: Sequence[NocResult], verdict: str, unstable_rate: float | None, 
             "In the network alone a packet does not wait at its source.",
             [Bars("Latencies in cycles", [Bar(name, cycles, f"{cycles:,.1f} cycles") for name, cycles in bars])],
         ),
-        Section("All figures", body=body),
+        Section("All figures", shown=shown),
     ]
     router = first.router
     return sheet(

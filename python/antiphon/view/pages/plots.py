@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from antiphon._core import format_bytes
-from antiphon.view.pages.page import look, time_axis
+from antiphon.view.pages.page import look, size_axis, time_axis
 from antiphon.view.text import digits, format_time
 
 WIDTH, HEIGHT = 620.0, 280.0
@@ -79,13 +78,10 @@ def decades(title: str, values: Iterable[float], pixels: float, text: Callable[[
 
 def sizes(title: str, values: Iterable[int], pixels: float) -> Scale:
     """Logarithmic, for numbers of bytes: ticks are powers of two, with binary units."""
-    known = sorted({max(value, 1) for value in values}) or [1]
-    low, high = known[0], max(known[-1], 2 * known[0])
-    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
-    every = -(-(last - first + 1) // MOST_LABELS) or 1
-    powers = [1 << exponent for exponent in range(first, last + 1, every)]
-    ticks = [(_place(each, low, high, pixels, True), format_bytes(each)) for each in powers]
-    return Scale(title, low, high, pixels, True, ticks)
+    known = [max(value, 1) for value in values] or [1]
+    axis = size_axis(min(known), max(known), pixels)
+    high = axis.smallest_bytes * 2 ** (pixels / axis.pixels_per_doubling)
+    return Scale(title, axis.smallest_bytes, high, pixels, True, axis.ticks)
 
 
 @dataclass(frozen=True)

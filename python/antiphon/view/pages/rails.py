@@ -10,7 +10,6 @@ from antiphon._core import format_bytes
 from antiphon.results import RailsFlights, RailsRun
 from antiphon.view.document import Document, table_of
 from antiphon.view.documents.network import rails_document, rails_flights_document
-from antiphon.view.html import html
 from antiphon.view.pages.page import look
 from antiphon.view.pages.plots import WIDTH, Bar, Bars, Chart, line, linear, time_bars, times
 from antiphon.view.pages.sheet import Section, sheet
@@ -43,8 +42,8 @@ def render(runs: Sequence[RailsRun]) -> str:
             "Share of each window in which a dimension had a chunk to send.",
             [_over_time(run, runs) for run in ranked[:MOST_DRAWN]],
         ),
-        Section("All figures", body=html(rails_document(runs))),
-        Section("What each dimension carries", body=html(_loads(ranked, runs))),
+        Section("All figures", shown=rails_document(runs)),
+        Section("What each dimension carries", shown=_loads(ranked, runs)),
     ]
     endpoint = "" if first.endpoint == "system" else f" · endpoint {first.endpoint}"
     return sheet(
@@ -131,6 +130,6 @@ def render_flights(runs: Sequence[RailsFlights]) -> str:
         verdict.format(best.scheduler, f"{best.flights.height:,}", format_time(best.time_ns), f"{best.utilization:.1%}"),
         [
             Section("Time by scheduler", "Shorter is better.", [time_bars("Time by scheduler", named)]),
-            Section("All figures", body=html(rails_flights_document(runs))),
+            Section("All figures", shown=rails_flights_document(runs)),
         ],
     )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from antiphon.view.document import Document, Part
+from markupsafe import Markup
+
+from antiphon.view.document import Document, Either, Heading, Part, Table, document, more
+from antiphon.view.drawing import Drawing
 from antiphon.view.html import html
 from antiphon.view.pages.page import page_template
+from antiphon.view.text import shown
+
+MOST_ROWS = 1000
+"""Of a table on a page."""
 
 
 @dataclass(frozen=True)
@@ -17,13 +24,36 @@ class Section:
 
     Attributes:
         charts: of ``plots``.
-        body: elements that come after them.
+        shown: tables and lines that come after them.
+        body: elements that come last.
     """
 
     title: str
     text: str = ""
     charts: Sequence[Any] = ()
+    shown: Document = field(default_factory=Document)
     body: str = ""
+
+    @property
+    def elements(self) -> str:
+        """What comes after the charts."""
+        return Markup(html(self.shown, sortable=True)) + Markup(self.body)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A fabric that is drawn above the sections: classes and tooltips as in ``Drawing.svg``, and of further signs of the
+    legend the class of a link and the text."""
+
+    drawing: Drawing
+    title: str
+    text: str
+    label: str
+    name: str
+    classes: Sequence[str] | None = None
+    titles: Sequence[str] | None = None
+    node_classes: Sequence[str] | None = None
+    signs: Sequence[tuple[str, str]] = ()
 
 
 def sheet(
@@ -34,6 +64,7 @@ def sheet(
     tiles: Sequence[tuple[str, str]] = (),
     *,
     wrong: bool = False,
+    picture: Picture | None = None,
     template: str = "sheet.html",
     **more: Any,
 ) -> str:
@@ -44,13 +75,50 @@ def sheet(
         verdict: what came of it, in a sentence.
         tiles: figures, each with what it is.
         wrong: whether the verdict is bad news.
+        picture: of the fabric.
         template: one that adds to ``sheet.html``.
         more: what it needs for that.
     """
-    given = {"title": title, "about": about, "verdict": verdict, "sections": sections, "tiles": tiles, "wrong": wrong}
+    given: dict[str, Any] = {"title": title, "about": about, "verdict": verdict, "sections": sections, "tiles": tiles}
+    given |= {"wrong": wrong, "picture": picture}
     return page_template(template).render(**given, **more)
 
 
-def tables(*parts: Part) -> str:
-    """Elements of the parts of a document."""
-    return html(Document(parts))
+def document_page(document: Document) -> str:
+    """A document as a page: a section for each table, with the lines that follow it."""
+    sections: list[Section] = []
+    lead: list[Part] = []
+    for part in _wide(document.parts):
+        if isinstance(part, Heading):
+            sections.append(Section(part.text))
+        elif isinstance(part, Table) and (part.title or not sections):
+            title, _, more = part.title.partition("\n")
+            sections.append(Section(title, more.strip("()"), shown=Document([*lead, replace(part, title="")])))
+            lead = []
+        elif sections:
+            last = sections[-1]
+            sections[-1] = replace(last, shown=last.shown.with_(part))
+        else:
+            lead.append(part)
+    if lead:
+        sections.append(Section("", shown=Document(lead)))
+    title = next((section.title for section in sections if section.title), "Result")
+    if sections[:1] and sections[0].title == title:
+        sections[0] = replace(sections[0], title="")
+    return sheet(title, "", "", sections)
+
+
+def result_page(result: Any) -> str:
+    """The tables of a result that nobody puts in words."""
+    sections = []
+    for name, table in result.tables.items():
+        rows = table.rows()[:MOST_ROWS]
+        heads = [f"{key}:" if column.dtype.kind in "iuf" else key for key, column in table.items()]
+        cells = [[shown(key, value, "" if isinstance(value, int | str) else ",.6g") for key, value in row.items()] for row in rows]
+        sections.append(Section(name, shown=document(Table(heads, cells), more(table.height, MOST_ROWS, "to_frame()"))))
+    return sheet(type(result).__name__, "", repr(result).strip("<>"), sections)
+
+
+def _wide(parts: Sequence[Part]) -> Iterator[Part]:
+    for part in parts:
+        yield from _wide(part.wide) if isinstance(part, Either) else [part]

@@ -15,7 +15,6 @@ from antiphon.plot import COLOURS
 from antiphon.studies.study import Study
 from antiphon.studies.table import REFUSED
 from antiphon.view.document import Document, Table
-from antiphon.view.html import html
 from antiphon.view.pages.sheet import Section, sheet
 from antiphon.view.text import digits, format_time
 
@@ -42,12 +41,12 @@ def render(found: Study, name: str = "") -> str:
     chosen = _choice(kept, [axis for axis in axes if axis in kept], main)
     missing = sum(found.refused.values())
     shown = [column for column in [*axes, *main] if column in varying][:MOST_COLUMNS]
-    sections = [Section("Points", _table_text(len(rows)), body=html(Document([_table(rows, shown)])))]
+    sections = [Section("Points", _table_text(len(rows)), shown=Document([_table(rows, shown)]))]
     if constant := [f"{column} {_text(column, value)}" for column, value in fixed.items() if value is not None][:40]:
         sections.append(Section("The same at all points", " · ".join(constant)))
     if found.refused:
         reasons = [[f"{count:,}", why] for why, count in found.refused.items()]
-        sections.append(Section("Without a result", body=html(Document([Table(("Points:", "Why"), reasons)]))))
+        sections.append(Section("Without a result", shown=Document([Table(("Points:", "Why"), reasons)])))
     left_out = len(varying) - len(kept)
     return sheet(
         f"Study {name}" if name and name != "study" else f"Study of {len(rows):,} points",

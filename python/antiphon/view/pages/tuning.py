@@ -9,7 +9,6 @@ from markupsafe import Markup
 from antiphon._core import format_bytes
 from antiphon.collective.choices import Candidate, Tuning
 from antiphon.view.documents.collective import tuning_document
-from antiphon.view.html import html
 from antiphon.view.pages.page import look
 from antiphon.view.pages.plots import HEIGHT, WIDTH, Chart, Scale, decades, line, linear, sizes
 from antiphon.view.pages.sheet import Section, sheet
@@ -44,7 +43,7 @@ def render(tuning: Tuning) -> str:
         scale = decades("energy", joules, HEIGHT, format_energy)
         energy = _chart(tuning, names, x, scale, lambda _, each: each.energy.total_j if each.energy else 0, format_energy)
         sections.append(Section("Energy over sizes", "Lower is better; both axes are logarithmic.", [energy]))
-    sections.append(Section("The best at each size", body=html(tuning_document(tuning))))
+    sections.append(Section("The best at each size", shown=tuning_document(tuning)))
     last = tuning.choices[-1]
     share = "" if last.efficiency is None else f"{last.efficiency:.1%} of the lower bound's speed"
     tiles = [
