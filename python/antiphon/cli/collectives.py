@@ -110,11 +110,29 @@ def compare(
             elif not comparison.runs:
                 message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
                 failure = AntiphonError(message, "not-applicable")
-            if comparison.runs:
-                write(partial(page_of, comparison, network))
+            if comparison.runs or any(each.code == "not-proven" for each in comparison.refused):
+                write(partial(_comparison_page, network, comparison, own))
             return Outcome(comparison.to_dict(), partial(comparison_document, comparison), failure)
 
         each_group("compare", fabrics, problem.part, output, work, "runs", best_document)
+
+
+def _comparison_page(
+    network: antiphon.Fabric, comparison: antiphon.Comparison, own: Sequence[antiphon.Schedule]
+) -> str:
+    """The page of a comparison, with the counter-examples of schedules that were given."""
+    from antiphon.view.pages import comparison as pages
+    from antiphon.view.pages.schedule import render_wrong, wrong_sections
+
+    wrong = []
+    for schedule in own if any(each.code == "not-proven" for each in comparison.refused) else ():
+        try:
+            antiphon.verify(network, schedule)
+        except AntiphonError as error:
+            wrong.append((schedule, error.message))
+    if wrong and not comparison.runs:
+        return render_wrong(network, *wrong[0])
+    return pages.render(network, comparison, "".join(wrong_sections(network, *each) for each in wrong))
 
 
 def schedules_of(paths: Sequence[str], network: antiphon.Fabric, size: str | None) -> list[antiphon.Schedule]:

@@ -53,7 +53,9 @@ def study_group() -> None:
     """
 
 
-@command(parent=study_group, name="run", common="store report opened out columns jobs time_limit_s dry_run shard output")
+@command(
+    parent=study_group, name="run", common="store report opened out columns jobs time_limit_s dry_run shard output"
+)
 def run_command(
     file: Path,
     *,

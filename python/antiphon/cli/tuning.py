@@ -25,7 +25,9 @@ from antiphon.view.terminal.console import json_text, progress_bar
 
 
 @command(
-    of=antiphon.tune, common="sizes algorithms collective objective system energy report opened out jobs output", without="estimates"
+    of=antiphon.tune,
+    common="sizes algorithms collective objective system energy report opened out jobs output",
+    without="estimates",
 )
 def tune(
     fabric: str,

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from antiphon._core import Fabric
 
 
+def page_of(result: object, fabric: Fabric | None = None) -> str:
+    """The page of a result, or of a study, as ``Result.page``."""
+    from antiphon.view.pages import page_of as made  # the one way up: what shows results knows their kinds
+
+    return made(result, fabric)
+
+
 class Result(Record):
     """A result: what it says is in fields and properties, and all that has rows in ``tables``.
 
@@ -76,7 +83,7 @@ class Result(Record):
         return self.table().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        from antiphon.view.documents import document_of  # the one way up: what shows results knows their kinds
+        from antiphon.view.documents import document_of  # as in page_of
         from antiphon.view.html import html
 
         document = document_of(self)
@@ -92,8 +99,6 @@ class Result(Record):
         Raises:
             AntiphonError: ``not-applicable`` if the fabric is drawn, and has no name by which it can be made again.
         """
-        from antiphon.view.pages import page_of
-
         return page_of(self, fabric)
 
     def report(self, path: str | os.PathLike[str], fabric: Fabric | None = None) -> None:

@@ -18,6 +18,7 @@ from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.flat import Row
 from antiphon.parallel import threads, threads_of
+from antiphon.results.base import page_of
 from antiphon.results.table import Table
 from antiphon.studies.commands import COMMANDS, CommandPoint
 from antiphon.studies.grid import Grid
@@ -104,8 +105,6 @@ class Study(Sequence[Row]):
 
     def page(self) -> str:
         """A page about it, HTML that needs nothing else: its points plotted over any axis, which the reader chooses."""
-        from antiphon.view.pages import page_of  # as results do, the one way up
-
         return page_of(self)
 
     def report(self, path: str | os.PathLike[str]) -> None:

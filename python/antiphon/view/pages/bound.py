@@ -26,28 +26,35 @@ def render(fabric: Fabric, bound: Bound, title: str) -> str:
     """The page as text; ``title`` says what is bounded, where, and then after a comma how."""
     times = {name: getattr(bound, f"{name}_ns") for name in MEANINGS}
     bars = [
-        Bar(name, ns, f"{format_time(ns)} · {MEANINGS[name]}", "var(--accent)" if name == bound.binding else "var(--bar)")
+        Bar(
+            name,
+            ns,
+            f"{format_time(ns)} · {MEANINGS[name]}",
+            "var(--accent)" if name == bound.binding else "var(--bar)",
+        )
         for name, ns in sorted(times.items(), key=lambda each: -(each[1] or 0.0))
         if ns is not None
     ]
     rates, by_rates = bound.by_rates
     what, _, how = title.partition(", ")
     drawing = draw(fabric, bound)
-    verdict = Markup("No schedule takes less than <strong>{}</strong>: rates of links alone need {}, latency {}.").format(
-        format_time(bound.time_ns), format_time(by_rates), format_time(bound.latency_ns)
-    )
+    verdict = Markup(
+        "No schedule takes less than <strong>{}</strong>: rates of links alone need {}, latency {}."
+    ).format(format_time(bound.time_ns), format_time(by_rates), format_time(bound.latency_ns))
     return sheet(
         f"Lower bound of {what}",
         how,
         verdict,
         [
-            Section("Bounds", "Each holds for every schedule; the longest is the lower bound.", [Bars("Lower bounds", bars)]),
+            Section(
+                "Bounds", "Each holds for every schedule; the longest is the lower bound.", [Bars("Lower bounds", bars)]
+            ),
             Section("All figures", shown=bound_document(title, bound)),
         ],
         picture=Picture(
             drawing,
             "What it rests on",
-            f"{rates.capitalize()}: {drawing.sentence or limit_text(bound)}",
+            drawing.sentence or f"{rates.capitalize()}: {limit_text(bound)}",
             "The fabric with the links that the bound by rates rests on",
             "bound",
         ),

@@ -29,15 +29,17 @@ def render(runs: Sequence[NocResult]) -> str:
         )
         verdict += "." if stable else ", and the network is saturated: it carries less than it is offered."
     elif not beyond:
-        verdict = Markup("The network <strong>keeps up</strong> with every rate, up to {} flits per rank and cycle.").format(
-            f"{stable[-1].rate:.4g}"
-        )
+        verdict = Markup(
+            "The network <strong>keeps up</strong> with every rate, up to {} flits per rank and cycle."
+        ).format(f"{stable[-1].rate:.4g}")
     elif not stable:
-        verdict = Markup("The network is <strong>saturated</strong> at every rate, from {} on.").format(f"{beyond[0].rate:.4g}")
-    else:
-        verdict = Markup("The network <strong>saturates</strong> between rates of {} and {} flits per rank and cycle.").format(
-            f"{stable[-1].rate:.4g}", f"{beyond[0].rate:.4g}"
+        verdict = Markup("The network is <strong>saturated</strong> at every rate, from {} on.").format(
+            f"{beyond[0].rate:.4g}"
         )
+    else:
+        verdict = Markup(
+            "The network <strong>saturates</strong> between rates of {} and {} flits per rank and cycle."
+        ).format(f"{stable[-1].rate:.4g}", f"{beyond[0].rate:.4g}")
     least = beyond[0].rate if beyond else None
     return _page(ordered, verdict, least, noc_document(ordered))
 
@@ -47,9 +49,9 @@ def render_saturation(found: Saturation) -> str:
     if found.unstable_rate is None:
         verdict = Markup("The network <strong>keeps up</strong> with every rate.")
     else:
-        verdict = Markup("The network keeps up to <strong>{} flits</strong> per rank and cycle, and no longer at {}.").format(
-            f"{found.stable.rate:.4g}", f"{found.unstable_rate:.4g}"
-        )
+        verdict = Markup(
+            "The network keeps up to <strong>{} flits</strong> per rank and cycle, and no longer at {}."
+        ).format(f"{found.stable.rate:.4g}", f"{found.unstable_rate:.4g}")
     runs = sorted(found.tried or (found.stable,), key=lambda run: run.rate)
     return _page(runs, verdict, found.unstable_rate, saturation_document(found))
 
@@ -58,14 +60,18 @@ def _page(runs: Sequence[NocResult], verdict: str, unstable_rate: float | None, 
     first = runs[0]
     best = max((run for run in runs if run.stable), key=lambda run: run.rate, default=first)
     x = linear("offered rate, flits per rank and cycle", [run.rate for run in runs], WIDTH, "{:.4g}".format)
-    limits = [] if unstable_rate is None or unstable_rate > x.high else [(x.place(unstable_rate), f"saturated from {unstable_rate:.4g} on")]
+    limits = (
+        []
+        if unstable_rate is None or unstable_rate > x.high
+        else [(x.place(unstable_rate), f"saturated from {unstable_rate:.4g} on")]
+    )
     sections = []
     if len(runs) > 1:
         sections = [
             Section(
                 "Latency over rate",
-                "Cycles from a packet's creation to the arrival of its last flit. Latencies of saturated runs only count"
-                " packets that arrived, and grow with the length of the run.",
+                "Cycles from a packet's creation to the arrival of its last flit. Latencies of saturated runs only"
+                " count packets that arrived, and grow with the length of the run.",
                 [_latencies(runs, x, limits)],
             ),
             Section(
@@ -88,7 +94,8 @@ def _page(runs: Sequence[NocResult], verdict: str, unstable_rate: float | None, 
     router = first.router
     return sheet(
         f"{first.traffic} traffic on {first.fabric}",
-        f"{first.packet_flits}-flit packets · routing {first.routing} · {router.vcs} virtual channels of {router.vc_depth} flits",
+        f"{first.packet_flits}-flit packets · routing {first.routing}"
+        f" · {router.vcs} virtual channels of {router.vc_depth} flits",
         verdict,
         sections,
         [
@@ -118,7 +125,11 @@ def _latencies(runs: Sequence[NocResult], x: Scale, limits: list[tuple[float, st
 
 def _accepted(runs: Sequence[NocResult], x: Scale, limits: list[tuple[float, str]]) -> Chart:
     accepted = [
-        (run.rate, run.accepted_flits_per_node_cycle, f"rate {run.rate:.4g}: {run.accepted_flits_per_node_cycle:.4g} accepted")
+        (
+            run.rate,
+            run.accepted_flits_per_node_cycle,
+            f"rate {run.rate:.4g}: {run.accepted_flits_per_node_cycle:.4g} accepted",
+        )
         for run in runs
     ]
     y = linear("flits per rank and cycle", [each for _, each, _ in accepted], HEIGHT * 0.7, "{:.4g}".format)

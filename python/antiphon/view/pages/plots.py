@@ -171,11 +171,22 @@ class Bars:
         """What names take on the left."""
         return min(260.0, 24 + 7.6 * max((len(bar.name) for bar in self.bars), default=0))
 
+    @property
+    def width(self) -> float:
+        """Of all, with the texts behind the bars; short ones leave charts alike."""
+        ends = (bar.value * self.pixels + 7.6 * len(bar.text) for bar in self.bars)
+        return self.margin + max(670.0, 24 + max(ends, default=0.0))
+
 
 def time_bars(label: str, named: Sequence[tuple[str, float, str]], bound_ns: float | None = None) -> Bars:
     """Times in nanoseconds, each with a name and a remark; the first is the best."""
     bars = [
-        Bar(name, ns, " · ".join(filter(None, (format_time(ns), remark))), "var(--accent)" if not place else "var(--bar)")
+        Bar(
+            name,
+            ns,
+            " · ".join(filter(None, (format_time(ns), remark))),
+            "var(--accent)" if not place else "var(--bar)",
+        )
         for place, (name, ns, remark) in enumerate(named)
     ]
     return Bars(label, bars, None if bound_ns is None else (bound_ns, f"lower bound {format_time(bound_ns)}"))

@@ -104,17 +104,25 @@ def _over_time(run: RailsRun, runs: Sequence[RailsRun]) -> Chart:
     x = times(f"{_name(run, runs)}: time", [run.time_ns], WIDTH)
     y = linear("busy", [1.0], TALL, "{:.0%}".format)
     lines = []
-    for place, (name, shares) in enumerate((each for each in run.timeline.items() if each[0] != "start_ns")):
-        middles = [(min(start + step / 2, run.time_ns), share, "") for start, share in zip(starts, shares.tolist(), strict=True)]
+    for place, (name, shares) in enumerate(each for each in run.timeline.items() if each[0] != "start_ns"):
+        middles = [
+            (min(start + step / 2, run.time_ns), share, "")
+            for start, share in zip(starts, shares.tolist(), strict=True)
+        ]
         lines.append(line(place, name, x, y, middles, marked=False))
     return Chart(f"Use of the dimensions over time by {_name(run, runs)}", x, y, lines)
 
 
 def _loads(ranked: Sequence[RailsRun], runs: Sequence[RailsRun]) -> Document:
     rows = [
-        {"scheduler": _name(run, runs), **row, "share": row["utilization"]} for run in ranked for row in run.dimensions.rows()
+        {"scheduler": _name(run, runs), **row, "share": row["utilization"]}
+        for run in ranked
+        for row in run.dimensions.rows()
     ]
-    columns = "Scheduler {scheduler} | Dimension {name} | Links {spec} | Bytes of an NPU: {bytes:,} | Busy: {busy_ns} | Of time: {share:.1%}"
+    columns = (
+        "Scheduler {scheduler} | Dimension {name} | Links {spec} | Bytes of an NPU: {bytes:,} | Busy: {busy_ns}"
+        " | Of time: {share:.1%}"
+    )
     return Document([table_of(rows, columns)])
 
 
@@ -127,7 +135,9 @@ def render_flights(runs: Sequence[RailsFlights]) -> str:
     return sheet(
         f"{best.flights.height:,} collectives in flight on {best.topology}",
         f"{best.npus:,} NPUs",
-        verdict.format(best.scheduler, f"{best.flights.height:,}", format_time(best.time_ns), f"{best.utilization:.1%}"),
+        verdict.format(
+            best.scheduler, f"{best.flights.height:,}", format_time(best.time_ns), f"{best.utilization:.1%}"
+        ),
         [
             Section("Time by scheduler", "Shorter is better.", [time_bars("Time by scheduler", named)]),
             Section("All figures", shown=rails_flights_document(runs)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from markupsafe import Markup
@@ -15,9 +16,10 @@ from antiphon.errors import AntiphonError
 from antiphon.results import Proof
 from antiphon.view.document import Document, Table, document, more
 from antiphon.view.drawing import draw
+from antiphon.view.pages.page import page_template
 from antiphon.view.pages.plots import HEIGHT, WIDTH, Chart, line, linear
 from antiphon.view.pages.sheet import Picture, Section, sheet
-from antiphon.view.text import certified, without_ranks
+from antiphon.view.text import certified
 
 MOST_STEPS = 2000
 """Of a chart; timetables have more, and most begin nothing."""
@@ -34,7 +36,12 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
     most = float(carried.max(initial=0.0)) or 1.0
     drawing = draw(fabric, excluded=schedule.excluded)
     names = [each.name for each in drawing.links]
-    who = f"every rank {without_ranks(schedule.excluded)}".strip() + " ends with the right bytes"
+    who = "every rank"
+    if schedule.excluded:
+        who += f", except {', '.join(map(str, schedule.excluded[:8]))}" + (
+            ", ...," if len(schedule.excluded) > 8 else ","
+        )
+    who += " ends with the right bytes"
     if proof.complete:
         verdict = Markup("<strong>Proven:</strong> {}").format(who)
     else:
@@ -76,7 +83,9 @@ def _steps(schedule: Schedule, phases: Sequence[tuple[str, int]]) -> list[Sectio
         return []
     table = schedule.transfers
     starts = np.cumsum([0, *(steps for _, steps in phases)])
-    counts = [np.bincount(table["step"][table["phase"] == place], minlength=steps) for place, (_, steps) in enumerate(phases)]
+    counts = [
+        np.bincount(table["step"][table["phase"] == place], minlength=steps) for place, (_, steps) in enumerate(phases)
+    ]
     x = linear("step", [float(starts[-1])], WIDTH)
     y = linear("transfers", [float(each.max(initial=1)) for each in counts], HEIGHT * 0.6)
     lines = [
@@ -85,7 +94,10 @@ def _steps(schedule: Schedule, phases: Sequence[tuple[str, int]]) -> list[Sectio
             name,
             x,
             y,
-            [(float(start + at), float(many), f"step {start + at}, {name}: {many:,} transfers") for at, many in enumerate(each)],
+            [
+                (float(start + at), float(many), f"step {start + at}, {name}: {many:,} transfers")
+                for at, many in enumerate(each)
+            ],
         )
         for place, ((name, _), start, each) in enumerate(zip(phases, starts, counts, strict=False))
     ]
@@ -105,8 +117,8 @@ def _links(fabric: Fabric, carried: NDArray[np.float64]) -> Document:
 def named(message: str) -> dict[str, list[int]]:
     """What a counter-example names, each kind in the order of the sentence.
 
-    >>> named("deadlock: transfer 3 -> 7 -> 3; each waits for the next, from transfer 3 (rank 0 to 1, phase 'a' step 2)")
-    {'transfer': [3, 7], 'rank': [0], 'lane': [], 'link': [], 'node': []}
+    >>> named("deadlock: transfer 3 -> 7 -> 3; each waits for the next, from transfer 3 (rank 5 to 1, step 2)")
+    {'transfer': [3, 7], 'rank': [5], 'lane': [], 'link': [], 'node': []}
     """
     found: dict[str, dict[int, None]] = {kind: {} for kind in ("transfer", "rank", "lane", "link", "node")}
     for kind, numbers in NAMED.findall(message):
@@ -117,6 +129,27 @@ def named(message: str) -> dict[str, list[int]]:
 def render_wrong(fabric: Fabric, schedule: Schedule, message: str) -> str:
     """The page of a schedule with a counter-example, as text: the fabric with what the sentence names, and the
     transfers."""
+    picture, sections = _wrong(fabric, schedule, message)
+    return sheet(
+        f"{schedule.algorithm} on {fabric.name} is wrong",
+        f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"
+        " · the first counter-example of the proof",
+        Markup("<strong>Not proven:</strong> {}.").format(message),
+        sections,
+        wrong=True,
+        picture=picture,
+    )
+
+
+def wrong_sections(fabric: Fabric, schedule: Schedule, message: str) -> str:
+    """The same as elements, sections of another page."""
+    picture, sections = _wrong(fabric, schedule, message)
+    picture = replace(picture, title=f"{schedule.algorithm} is wrong", text=f"{message}. {picture.text}")
+    return page_template("wrong.html").render(picture=picture, sections=sections)
+
+
+def _wrong(fabric: Fabric, schedule: Schedule, message: str) -> tuple[Picture, list[Section]]:
+    """The fabric with what a counter-example names, and the transfers."""
     found = named(message)
     transfers = [each for each in found["transfer"] if each < len(schedule.transfers["from"])]
     of_lane = _of_lanes(schedule, found["lane"])
@@ -132,28 +165,22 @@ def render_wrong(fabric: Fabric, schedule: Schedule, message: str) -> str:
     sections = []
     if transfers:
         why = "In the order of the sentence." + (" Each waits for the next." if "deadlock" in message else "")
-        sections.append(Section("The transfers that it names", why, shown=_transfers(fabric, schedule, transfers)))
+        sections.append(Section("The transfers that it names", why, shown=_transfers(schedule, fabric, transfers)))
     if of_lane:
-        shown = _transfers(fabric, schedule, of_lane)
+        shown = _transfers(schedule, fabric, of_lane)
         sections.append(Section(f"All transfers of lane {lanes}", "In the order of the schedule.", shown=shown))
-    return sheet(
-        f"{schedule.algorithm} on {fabric.name} is wrong",
-        f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)} · the first counter-example of the proof",
-        Markup("<strong>Not proven:</strong> {}.").format(message),
-        sections,
-        wrong=True,
-        picture=Picture(
-            drawing,
-            "Where it goes wrong",
-            "Ranks and links that the sentence names are red.",
-            "The fabric with the counter-example: " + message,
-            "counter-example",
-            ["hot" if at in hot else "t0" if at in beside else "dim" for at in range(len(drawing.links))],
-            None,
-            ["hot" if at in nodes else "" for at in range(len(drawing.nodes))],
-            signs,
-        ),
+    picture = Picture(
+        drawing,
+        "Where it goes wrong",
+        "Ranks and links that the sentence names are red.",
+        "The fabric with the counter-example: " + message,
+        "counter-example",
+        ["hot" if at in hot else "t0" if at in beside else "" for at in range(len(drawing.links))],
+        None,
+        ["hot" if at in nodes else "" for at in range(len(drawing.nodes))],
+        signs,
     )
+    return picture, sections
 
 
 def _of_lanes(schedule: Schedule, lanes: Sequence[int]) -> list[int]:
@@ -169,7 +196,7 @@ def _links_of(schedule: Schedule, transfers: Iterable[int]) -> set[int]:
     return set(routes["link"][np.isin(routes["transfer"], list(transfers))].tolist())
 
 
-def _transfers(fabric: Fabric, schedule: Schedule, which: Sequence[int]) -> Document:
+def _transfers(schedule: Schedule, fabric: Fabric, which: Sequence[int]) -> Document:
     """What transfers do, and what each waits for."""
     table, after = schedule.transfers, schedule.dependencies
     try:

@@ -42,8 +42,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Picture:
-    """A fabric that is drawn above the sections: classes and tooltips as in ``Drawing.svg``, and of further signs of the
-    legend the class of a link and the text."""
+    """A fabric that is drawn above the sections: classes and tooltips as in ``Drawing.svg``; ``signs`` are further ones
+    of the legend, each the class of a link and a text."""
 
     drawing: Drawing
     title: str
@@ -114,7 +114,10 @@ def result_page(result: Any) -> str:
     for name, table in result.tables.items():
         rows = table.rows()[:MOST_ROWS]
         heads = [f"{key}:" if column.dtype.kind in "iuf" else key for key, column in table.items()]
-        cells = [[shown(key, value, "" if isinstance(value, int | str) else ",.6g") for key, value in row.items()] for row in rows]
+        cells = [
+            [shown(key, value, "" if isinstance(value, int | str) else ",.6g") for key, value in row.items()]
+            for row in rows
+        ]
         sections.append(Section(name, shown=document(Table(heads, cells), more(table.height, MOST_ROWS, "to_frame()"))))
     return sheet(type(result).__name__, "", repr(result).strip("<>"), sections)
 

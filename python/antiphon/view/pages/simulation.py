@@ -44,7 +44,8 @@ def _tables(fabric: Fabric, run: Run) -> Iterator[tuple[str, Document]]:
     names, links = fabric.nodes["name"], rows_of(run.result.links)
     order = sorted(range(len(links)), key=lambda at: -links[at]["busy_ns"])[:MOST_ROWS]
     ways = [links[at] | {"link": at, "way": f"{names[links[at]['from']]} → {names[links[at]['to']]}"} for at in order]
-    columns = "Link: {link} | Way {way} | Busy: {busy_ns} | Of time: {utilization:.1%} | Bytes: {bytes:,} | Packets: {packets:,}"
+    columns = "Link: {link} | Way {way} | Busy: {busy_ns} | Of time: {utilization:.1%} | Bytes: {bytes:,}"
+    columns += " | Packets: {packets:,}"
     yield "Links, the busiest first", document(table_of(ways, columns), more(len(links), MOST_ROWS))
     yield "Ranks", document(_ranks(run), more(run.ranks, MOST_ROWS))
 
@@ -52,7 +53,9 @@ def _tables(fabric: Fabric, run: Run) -> Iterator[tuple[str, Document]]:
 def _ranks(run: Run) -> Table:
     """What each rank did; what its receive buffers hold, where that is known."""
     rows = rows_of(run.result.ranks)[:MOST_ROWS]
-    columns = "Rank: {rank} | Done: {finish_ns} | Sent: {sent_bytes:,} | Received: {received_bytes:,} | Adding: {reduce_ns}"
+    columns = (
+        "Rank: {rank} | Done: {finish_ns} | Sent: {sent_bytes:,} | Received: {received_bytes:,} | Adding: {reduce_ns}"
+    )
     known = run.buffer_bytes is not None
     return table_of(
         [row | {"rank": rank} for rank, row in enumerate(rows)],

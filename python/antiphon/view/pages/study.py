@@ -48,16 +48,18 @@ def render(found: Study, name: str = "") -> str:
         reasons = [[f"{count:,}", why] for why, count in found.refused.items()]
         sections.append(Section("Without a result", shown=Document([Table(("Points:", "Why"), reasons)])))
     left_out = len(varying) - len(kept)
+    moving = [axis for axis in axes if axis in varying]
+    about = f"{len(rows):,} points" + (f" over {', '.join(moving)}" if moving else "")
     return sheet(
         f"Study {name}" if name and name != "study" else f"Study of {len(rows):,} points",
-        f"{len(rows):,} points · {', '.join(axis for axis in axes if axis in varying) or 'nothing'} var{'ies' if sum(axis in varying for axis in axes) == 1 else 'y'}",
+        about,
         _verdict(rows, axes, main, missing),
         sections,
         template="study.html",
         chosen=chosen,
         columns=list(kept),
         points=json.dumps({name: _packed(values) for name, values in kept.items()}, separators=(",", ":")),
-        axes=[axis for axis in axes if axis in kept and axis in varying],
+        axes=[axis for axis in moving if axis in kept],
         colours=COLOURS,
         left_out=left_out,
         every=every,

@@ -41,7 +41,9 @@ def render(tuning: Tuning) -> str:
     if all(each.energy for choice in tuning for each in choice.ranking):
         joules = [each.energy.total_j for choice in tuning for each in choice.ranking if each.energy]
         scale = decades("energy", joules, HEIGHT, format_energy)
-        energy = _chart(tuning, names, x, scale, lambda _, each: each.energy.total_j if each.energy else 0, format_energy)
+        energy = _chart(
+            tuning, names, x, scale, lambda _, each: each.energy.total_j if each.energy else 0, format_energy
+        )
         sections.append(Section("Energy over sizes", "Lower is better; both axes are logarithmic.", [energy]))
     sections.append(Section("The best at each size", shown=tuning_document(tuning)))
     last = tuning.choices[-1]
@@ -49,7 +51,10 @@ def render(tuning: Tuning) -> str:
     tiles = [
         (str(len(tuning)), f"sizes, {format_bytes(tuning.choices[0].bytes)} to {format_bytes(last.bytes)}"),
         (str(len(names)), "algorithms were timed"),
-        (format_bandwidth(last.algorithm_bandwidth_gb_per_s), f"at {format_bytes(last.bytes)}" + (share and f", {share}")),
+        (
+            format_bandwidth(last.algorithm_bandwidth_gb_per_s),
+            f"at {format_bytes(last.bytes)}" + (share and f", {share}"),
+        ),
     ]
     about = f"every algorithm with its best chunks · system {platform(tuning.system, tuning.fidelity)}"
     return sheet(f"{tuning.collective} on {tuning.fabric}, size by size", about, _verdict(tuning), sections, tiles)
@@ -85,7 +90,9 @@ def _verdict(tuning: Tuning) -> str:
     if len(changes) == 1:
         where = "at every size" if len(tuning) > 1 else f"at {format_bytes(changes[0][0])}"
         return first + f" is {what} {where}."
-    others = [Markup("from about {} on <strong>{}</strong>").format(format_bytes(size), name) for size, name in changes[1:]]
+    others = [
+        Markup("from about {} on <strong>{}</strong>").format(format_bytes(size), name) for size, name in changes[1:]
+    ]
     return first + f" is {what} for small buffers, " + Markup(", ").join(others) + "."
 
 
