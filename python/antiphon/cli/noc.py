@@ -21,7 +21,7 @@ from antiphon.view.terminal.console import progress_bar
 
 @command(
     of=antiphon.noc,
-    common="rate traffic saturation packet_flits vcs vc_depth routing energy system report opened output",
+    common="rate traffic saturation packet_flits vcs vc_depth routing energy system report output",
     titles={"packet_flits": "Network", "vcs": "Routers", "jobs": "Running"},
 )
 def noc(
