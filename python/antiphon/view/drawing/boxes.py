@@ -12,15 +12,21 @@ from antiphon._core import Fabric
 from antiphon.view.drawing.geometry import Frame, Layout, Points, something_between
 from antiphon.view.drawing.graph import on_circle
 
-INSIDE = ("nvlink", "xgmi", "pcie", "local", "host")
-"""Labels of links inside a box, or a group of routers."""
+INSIDE = {"nvlink": "box", "xgmi": "box", "pcie": "box", "local": "group"}
+"""Labels of links inside a box, or a group of routers, and what it is called."""
+MOST_LEAVES = 8
+"""Leaves of a network, each with its ranks, that are drawn like boxes."""
+FEW_SWITCHES = 8
+"""So many with their own ranks are drawn as their coordinates say; more on a circle."""
 ONE_ROW = 8
 """Ranks of a box that stand in one row; more stand around its switch."""
+MANY = 4
+"""Of more boxes side by side the ranks stand in two rows."""
 MOST_TO_A_ROW = 24
 """Ranks in the row of a layered drawing; more stand below each other, below their switch."""
 ROOM = 3.0
 """Between ranks and the switches between boxes, where many links cross."""
-PITCH = 1.3
+PITCH = 1.15
 """Between switches side by side, which are wider than ranks."""
 
 
@@ -31,11 +37,15 @@ def boxes(fabric: Fabric) -> Layout | None:
     if groups is None:
         return None
     points = np.zeros((graph.count, 2))
-    outer = [node for node in range(graph.count) if node not in {each for group in groups for each in group}]
+    inside = {each for group in groups for each in group}
+    outer = [node for node in range(graph.count) if node not in inside]
+    if not outer:
+        return _around(fabric, graph, groups)
     levels = graph.levels([node for group in groups for node in group], outer)
     both_sides = len(groups) > 2 and len(levels) == 1
     across = math.ceil(len(groups) / 2) if both_sides else len(groups)
-    inner = [_inside(graph, group) for group in groups]
+    rows_of_ranks = 2 if across > MANY and len(groups[0]) > MANY else 1
+    inner = [_inside(graph, group, rows_of_ranks) for group in groups]
     width = max(float(place[:, 0].max()) for place in inner) + 1.2
     height = max(float(place[:, 1].max()) for place in inner)
     extent = across * (width + 0.8) - 0.8
@@ -52,20 +62,72 @@ def boxes(fabric: Fabric) -> Layout | None:
         shift = (width - 1.2 - float(place[:, 0].max())) / 2
         for node, x, y in zip(group, place[:, 0], down, strict=True):
             points[node] = left + shift + x, top + y
-        frames.append(Frame(left - 0.6, top - 0.7, left + width - 0.6, top + height + 0.7, f"box {number}"))
+        frames.append(
+            Frame(left - 0.6, top - 0.7, left + width - 0.6, top + height + 0.7, graph.called(number), not above)
+        )
     start = ROOM + (height if both_sides else 0.0) - (0.0 if both_sides else ROOM)
-    for level in reversed(rows):  # the farthest from the ranks on top
-        for row in level:
+    for level_rows in reversed(rows):  # the farthest from the ranks on top
+        for row in level_rows:
             pitch = extent / len(row)
-            for place, node in enumerate(row):
-                points[node] = (place + 0.5) * pitch, start
+            for number, node in enumerate(row):
+                points[node] = (number + 0.5) * pitch, start
             start += 1.0 + 0.8 * (len(levels) > 1)
     if not both_sides and len(levels) > 1:
         lift = max(0.0, start + ROOM - 1 - middle)
         for group in groups:
             points[group] += (0, lift)
-        frames = [Frame(f.left, f.top + lift, f.right, f.bottom + lift, f.text) for f in frames]
+        frames = [frame.times(1.0, down=lift) for frame in frames]
     return Layout(points, _bows(fabric, points), frames=tuple(frames))
+
+
+def _around(fabric: Fabric, graph: _Graph, groups: Sequence[Sequence[int]]) -> Layout:
+    """Groups of routers on a circle, each a frame with its ranks outside of its routers."""
+    inner = [_flower(graph, group) for group in groups]
+    size = max(float(np.ptp(place, axis=0).max()) for place in inner) + 1.6
+    centres = on_circle(len(groups), 1.45 * size + 0.8)
+    points = np.zeros((graph.count, 2))
+    frames = []
+    for number, (group, place, centre) in enumerate(zip(groups, inner, centres, strict=True)):
+        points[list(group)] = place - (place.max(axis=0) + place.min(axis=0)) / 2 + centre
+        low, high = centre - size / 2 - (0.0, 0.8), centre + size / 2
+        frames.append(Frame(float(low[0]), float(low[1]), float(high[0]), float(high[1]), graph.called(number)))
+    return Layout(points, frames=tuple(frames))
+
+
+def flower(fabric: Fabric) -> Layout | None:
+    """Many switches on a circle, each with ranks of its own outside of it."""
+    graph = _Graph(fabric)
+    if len(graph.switches) <= FEW_SWITCHES or not graph.only_to_switches():
+        return None
+    under = {node for node in range(graph.count) if graph.ranks[node] >= 0}
+    if any(len(graph.neighbours[node]) != 1 for node in under):
+        return None
+    if (
+        any(not graph.neighbours[node] & under for node in graph.switches)
+        or len(under) + len(graph.switches) < graph.count
+    ):
+        return None
+    return Layout(_flower(graph, range(graph.count)))
+
+
+def _flower(graph: _Graph, group: Sequence[int]) -> Points:
+    """Switches on a circle, and the ranks of each on a larger one beside it."""
+    members = set(group)
+    switches = [node for node in group if graph.ranks[node] < 0]
+    ranks = {
+        switch: sorted(n for n in graph.neighbours[switch] & members if graph.ranks[n] >= 0) for switch in switches
+    }
+    most = max(1, *(len(each) for each in ranks.values()))
+    around = max(most * len(switches), 3)
+    radius = max(1.0, 0.5 / math.sin(math.pi / around), 0.75 / math.sin(math.pi / max(len(switches), 3)) + 1.2)
+    place = {}
+    for number, switch in enumerate(switches):
+        turn = 2 * math.pi * number / len(switches)
+        place[switch] = (radius - 1.2) * math.sin(turn), -(radius - 1.2) * math.cos(turn)
+        for at, rank in enumerate(ranks[switch]):
+            own = turn + 2 * math.pi * (at - (len(ranks[switch]) - 1) / 2) / around
+            place[rank] = radius * math.sin(own), -radius * math.cos(own)
+    return np.array([place[node] for node in group])
 
 
 def star(fabric: Fabric) -> Layout | None:
@@ -95,7 +157,8 @@ def layers(fabric: Fabric) -> Layout | None:
         under[min(graph.neighbours[rank], default=-1)].append(rank)
     deep = 1 if len(ranks) <= MOST_TO_A_ROW else math.ceil(len(ranks) / MOST_TO_A_ROW / 2)
     points = np.zeros((graph.count, 2))
-    left, base = 0.0, 1.8 * len(levels)
+    left, gap = 0.0, max(1.8, 0.05 * len(ranks) / deep)
+    base = gap * len(levels)
     for group in under.values():
         columns = math.ceil(len(group) / deep)
         for place, rank in enumerate(group):
@@ -103,14 +166,14 @@ def layers(fabric: Fabric) -> Layout | None:
             points[rank] = left + place % columns + 0.5 * (row % 2) * (deep > 1), base + 0.9 * row
         left += columns + 0.6 * (deep > 1)
     for number, level in enumerate(levels):
-        row = sorted(level, key=lambda node: (_middle(points, graph.neighbours[node], base), node))
-        pitch = left / len(row)
-        for place, node in enumerate(row):
-            points[node] = (place + 0.5) * pitch - 0.5, base - 1.8 * (number + 1)
+        ordered = sorted(level, key=lambda node: (_middle(points, graph.neighbours[node]), node))
+        pitch = left / len(ordered)
+        for place, node in enumerate(ordered):
+            points[node] = (place + 0.5) * pitch - 0.5, base - gap * (number + 1)
     return Layout(points, _bows(fabric, points))
 
 
-def _middle(points: Points, nodes: Iterable[int], _base: float) -> float:
+def _middle(points: Points, nodes: Iterable[int]) -> float:
     """Mean place of nodes along x."""
     places = [float(points[node, 0]) for node in nodes]
     return sum(places) / len(places) if places else 0.0
@@ -129,8 +192,8 @@ def _bows(fabric: Fabric, points: Points) -> np.ndarray[tuple[int], np.dtype[np.
     return np.array([0.35 if something_between(points, points[a], points[b], 0.3) else 0.0 for a, b in ends])
 
 
-def _inside(graph: _Graph, group: Sequence[int]) -> Points:
-    """Places of the nodes of a box: ranks in a row on top, the switches that lead out before it, others behind."""
+def _inside(graph: _Graph, group: Sequence[int], rows: int) -> Points:
+    """Places of the nodes of a box: ranks in rows on top, the switches that lead out before them, others behind."""
     ranks = [place for place, node in enumerate(group) if graph.ranks[node] >= 0]
     members = set(group)
     leading = [p for p, n in enumerate(group) if graph.ranks[n] < 0 and graph.neighbours[n] - members]
@@ -147,10 +210,12 @@ def _inside(graph: _Graph, group: Sequence[int]) -> Points:
             _row(points, others, float(middle[0]), low + 1.5)
         _row(points, leading, float(middle[0]), -1.5)
     else:
-        _row(points, ranks, 0.0, 0.0, 1.0)
+        columns = math.ceil(len(ranks) / rows)
+        for row in range(rows):
+            _row(points, ranks[row * columns : (row + 1) * columns], 0.5 * row, 0.9 * row)
         middle = points[ranks].mean(axis=0)
         _row(points, leading, float(middle[0]), -1.6, max(1.0, (len(ranks) - 1) / max(len(leading), 1)))
-        _row(points, others, float(middle[0]), 1.6, 1.4)
+        _row(points, others, float(middle[0]), 0.9 * rows + 0.7, 1.4)
     return np.asarray(points - points.min(axis=0))
 
 
@@ -169,6 +234,7 @@ class _Graph:
         self.ranks = nodes["rank"].tolist()
         self.links = list(zip(links["from"].tolist(), links["to"].tolist(), map(str, links["dimension"]), strict=True))
         self.rates = dict[str, float]()
+        self.word = "box"
         self.neighbours: list[set[int]] = [set() for _ in range(self.count)]
         for (a, b, label), rate in zip(self.links, links["rate_gb_per_s"].tolist(), strict=True):
             self.neighbours[a].add(b)
@@ -177,7 +243,9 @@ class _Graph:
         named = [str(name) for name in nodes["name"]]
         # Ranks that are left out are no switches, though they have no rank.
         self.switches = [
-            node for node in range(self.count) if self.ranks[node] < 0 and self.neighbours[node] and not named[node].isdecimal()
+            node
+            for node in range(self.count)
+            if self.ranks[node] < 0 and self.neighbours[node] and not named[node].isdecimal()
         ]
 
     def only_to_switches(self) -> bool:
@@ -189,6 +257,11 @@ class _Graph:
         if not self.switches:
             return None
         inside = [label for label in self.rates if label in INSIDE]
+        self.word = INSIDE[inside[0]] if inside else "box"
+        if "local" in inside:
+            inside.append("host")
+        elif not inside and "host" in self.rates:
+            inside, self.word = ["host"], ""
         if not inside or len(inside) == len(self.rates):
             fastest = max(self.rates.values(), default=0.0)
             inside = [label for label, rate in self.rates.items() if rate > fastest / 1.5] if fastest else []
@@ -210,7 +283,7 @@ class _Graph:
             if self.ranks[node] >= 0:
                 found[root(node)].append(node)
         groups = [group for group in found.values() if len(group) > 1]
-        if len(groups) < 2 or len(groups) != len(found):
+        if len(groups) < 2 or len(groups) != len(found) or (not self.word and len(groups) > MOST_LEAVES):
             return None
         of = {node: number for number, group in enumerate(groups) for node in group}
         for node in range(self.count):
@@ -219,7 +292,13 @@ class _Graph:
                 if len(near) == 1 or (not near and root(node) in found):
                     own = near.pop() if near else next(n for n, g in enumerate(groups) if root(g[0]) == root(node))
                     groups[own].append(node)
+        if not self.word and sum(map(len, groups)) == self.count:
+            return None
         return groups
+
+    def called(self, number: int) -> str:
+        """The name of a box; empty if it is only a switch with its ranks."""
+        return f"{self.word} {number}" if self.word else ""
 
     def levels(self, inner: Sequence[int], outer: Sequence[int]) -> list[list[int]]:
         """Nodes by the number of links to the nearest of others."""

@@ -27,6 +27,10 @@ WIDEST, TALLEST = 960.0, 640.0
 """Pixels of a drawing, its margin apart; small ones are not enlarged to it."""
 LARGEST, SMALLEST = 84.0, 10.0
 """Pixels of a unit of the layout."""
+SIDE = 0.8
+"""Width of what marks a side of a cut, as a part of the distance of neighbours."""
+MOST_LIMITS = 0.5
+"""Where more than this part of the links are the limit of a bound, none is pointed out."""
 CELL = 22.0
 """Pixels of a cell of a heat map, at most."""
 CHARACTER = 0.62
@@ -46,8 +50,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class NodeShape:
-    """A node in pixels. ``kind``: ``rank``, ``switch``, ``reducing``, ``forwards``, ``dead`` or ``excluded``; ``text`` is in
-    it and ``below`` below it, in letters of ``size`` pixels."""
+    """A node in pixels. ``kind`` is one of ``KINDS``; ``text`` is in it, in letters of ``size`` pixels, and ``below``
+    below it."""
 
     x: float
     y: float
@@ -119,9 +123,9 @@ class Drawing:
             found.append(("ghost", "dropped link"))
         if self.limits and not self.heat:
             found.append(("limit", "link that the lower bound rests on"))
-        for number, _ in enumerate(self.sides[:2] if len(self.sides) == 2 else self.sides[:1]):
-            two = ("side that the links of the cut leave", "side that they lead to")
-            found.append((f"side{number}", two[number] if len(self.sides) == 2 else "a group of ranks of the partition"))
+        cut = ("side that the links of the cut leave", "side that they lead to")
+        texts_of_sides = cut if self.sentence.startswith("Cut") else ("a group of ranks of the partition",)
+        found += [(f"side{number}", text) for number, text in enumerate(texts_of_sides) if self.sides]
         return found
 
     def svg(
@@ -148,11 +152,22 @@ class Drawing:
             f'<svg class="fabric" viewBox="0 0 {self.width:.0f} {self.height:.0f}" role="img"'
             f' aria-label="{escape(label)}" style="max-width:{self.width:.0f}px;min-width:{self.least:.0f}px">'
         ]
-        parts += [f'<path class="side side{n % 7}" d="{d}" stroke-width="{self.pen.scale * 0.8:.0f}"/>' for n, d in enumerate(self.sides)]
+        parts += [
+            f'<path class="side side{n % 7}" d="{d}" stroke-width="{self.pen.scale * SIDE:.0f}"/>'
+            for n, d in enumerate(self.sides)
+        ]
         for frame in self.frames:
             box = f'x="{frame.left:.1f}" y="{frame.top:.1f}" width="{frame.right - frame.left:.1f}"'
             parts.append(f'<rect class="frame" {box} height="{frame.bottom - frame.top:.1f}" rx="8"/>')
-            parts.append(f'<text class="frame-text" x="{frame.left + 8:.1f}" y="{frame.top - 5:.1f}">{escape(frame.text)}</text>')
+            size = min(13.0, 0.4 * self.pen.scale)
+            if (
+                frame.text
+                and size >= SMALLEST_TEXT
+                and CHARACTER * size * len(frame.text) < frame.right - frame.left - 6
+            ):
+                down = frame.bottom - 0.5 * size if frame.low else frame.top + 1.25 * size
+                place = f'x="{frame.left + 6:.1f}" y="{down:.1f}" style="font-size:{size:.1f}px"'
+                parts.append(f'<text class="frame-text" {place}>{escape(frame.text)}</text>')
         if not self.heat:
             parts += [f'<path class="ghost" d="{path}"/>' for path in self.ghosts]
             parts += [f'<path class="limit" d="{self.links[link].path}"/>' for link in self.limits]
@@ -177,33 +192,39 @@ class Drawing:
     def _node(self, number: int, node: NodeShape, classes: str, title: str) -> str:
         own = " ".join(filter(None, ("node", node.kind, classes)))
         outline = node.outline
+        left, top = node.x - outline.half_width, node.y - outline.radius
+        width, height = 2 * outline.half_width, 2 * outline.radius
         if self.heat:
-            side = outline.radius * 2
-            return (
-                f'<rect class="{own.replace("node", "node cell", 1)}" data-node="{number}" x="{node.x - outline.radius:.1f}"'
-                f' y="{node.y - outline.radius:.1f}" width="{side:.1f}" height="{side:.1f}"/>'
-            )
+            classes = own.replace("node", "node cell", 1)
+            return f'<rect class="{classes}" data-node="{number}" {_box(left, top, width, height)}/>'
         if outline.box:
-            left, top = node.x - outline.half_width, node.y - outline.radius
-            width, height = 2 * outline.half_width, 2 * outline.radius
-            shape = f'<rect class="shape" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="3"/>'
+            shape = f'<rect class="shape" {_box(left, top, width, height)} rx="3"/>'
             if node.kind == "reducing":
-                inner = f'x="{left + 2.5:.1f}" y="{top + 2.5:.1f}" width="{max(width - 5, 1):.1f}" height="{max(height - 5, 1):.1f}"'
+                inner = _box(left + 2.5, top + 2.5, max(width - 5, 1), max(height - 5, 1))
                 shape += f'<rect class="inner" {inner} rx="2"/>'
         else:
-            shape = f'<circle class="shape" cx="{node.x:.1f}" cy="{node.y:.1f}" r="{outline.radius:.1f}"/>'
+            shape = f'<circle class="shape" {_at(node.x, node.y, "c")} r="{outline.radius:.1f}"/>'
         if node.kind == "dead":
-            r = 0.6 * outline.radius
-            x, y = node.x, node.y
-            cross = f"M{x - r:.1f},{y - r:.1f} L{x + r:.1f},{y + r:.1f} M{x - r:.1f},{y + r:.1f} L{x + r:.1f},{y - r:.1f}"
-            shape += f'<path class="cross" d="{cross}"/>'
+            size = f"{1.2 * outline.radius:.1f}"
+            left, top = node.x - 0.6 * outline.radius, node.y - 0.6 * outline.radius
+            shape += f'<path class="cross" d="M{left:.1f},{top:.1f} l{size},{size} m-{size},0 l{size},-{size}"/>'
         text = ""
         if node.text:
-            text = f'<text x="{node.x:.1f}" y="{node.y:.1f}" dy=".35em" style="font-size:{node.size:.1f}px">{escape(node.text)}</text>'
+            text = (
+                f'<text {_at(node.x, node.y)} dy=".35em" style="font-size:{node.size:.1f}px">{escape(node.text)}</text>'
+            )
         if node.below:
-            down = node.y + outline.radius + 10
-            text += f'<text class="below" x="{node.x:.1f}" y="{down:.1f}">{escape(node.below)}</text>'
-        return f'<g class="{own}" data-node="{number}" data-rank="{node.rank}">{shape}{text}<title>{escape(title)}</title></g>'
+            text += f'<text class="below" {_at(node.x, node.y + outline.radius + 10)}>{escape(node.below)}</text>'
+        inside = f"{shape}{text}<title>{escape(title)}</title>"
+        return f'<g class="{own}" data-node="{number}" data-rank="{node.rank}">{inside}</g>'
+
+
+def _at(x: float, y: float, centre: str = "") -> str:
+    return f'{centre}x="{x:.1f}" {centre}y="{y:.1f}"'
+
+
+def _box(left: float, top: float, width: float, height: float) -> str:
+    return f'{_at(left, top)} width="{width:.1f}" height="{height:.1f}"'
 
 
 def _texts(classes: Sequence[str] | None) -> Callable[[int], str]:
@@ -231,24 +252,27 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
     radius = min(15.0, layout.radius * least * scale)
     pen = Pen(scale * least)
     nodes = _nodes(fabric, points * scale, radius, excluded)
-    margin = radius + 0.55 * scale * least
-    # A frame's text stands above it.
-    frames = [Frame(f.left * scale, f.top * scale, f.right * scale, f.bottom * scale, f.text) for f in layout.frames]
+    part_of = limits.parts_of(fabric, bound)
+    around = layout.halves is not None and layout.halves.any()
+    margin = max(radius + (0.55 * pen.scale if around else 10.0), 0.0 if part_of is None else SIDE * pen.scale / 2 + 2)
+    frames = [frame.times(scale) for frame in layout.frames]
     reach = [(node.x + side * (node.outline.half_width + 4), node.y) for node in nodes for side in (-1, 1)]
     reach += [(node.x, node.y + radius + 14) for node in nodes if node.below]
-    reach += [(x, y) for f in frames for x, y in ((f.left - 4, f.top - 22), (f.right + 4, f.bottom + 4))]
+    reach += [(x, y) for f in frames for x, y in ((f.left - 4, f.top - 4), (f.right + 4, f.bottom + 4))]
     low = np.minimum((points * scale).min(axis=0) - margin, np.min(reach, axis=0))
     high = np.maximum((points * scale).max(axis=0) + margin, np.max(reach, axis=0))
     bows = layout.bows
     if bows is not None and bows.any():
-        most = float(bows.max()) * scale + 6
-        low, high = np.minimum(low, (points * scale).min(axis=0) - most), np.maximum(high, (points * scale).max(axis=0) + most)
+        most = float(bows.max()) * scale * 4 / 3
+        low, high = (
+            np.minimum(low, (points * scale).min(axis=0) - most),
+            np.maximum(high, (points * scale).max(axis=0) + most),
+        )
     nodes = [_moved(node, -low) for node in nodes]
-    frames = [Frame(f.left - low[0], f.top - low[1], f.right - low[0], f.bottom - low[1], f.text) for f in frames]
+    frames = [frame.times(1.0, -float(low[0]), -float(low[1])) for frame in frames]
     outlines = [node.outline for node in nodes]
     links = _links(fabric, layout, pen, scale, outlines)
-    part_of = limits.parts_of(fabric, bound)
-    everything = bound is None or len(bound.limit.links) == len(links)
+    many = bound is None or len(bound.limit.links) >= MOST_LIMITS * len(links)
     return Drawing(
         width=float(high[0] - low[0]),
         height=float(high[1] - low[1]),
@@ -258,7 +282,7 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
         ghosts=_ghosts(fabric, outlines),
         frames=frames,
         sides=[] if part_of is None else _sides(fabric, layout, outlines, part_of),
-        limits=() if everything or bound is None else bound.limit.links,
+        limits=() if many or bound is None else bound.limit.links,
         sentence=limits.sentence(fabric, bound, layout.frames, points),
         heat=False,
     )
@@ -291,7 +315,9 @@ def _nodes(fabric: Fabric, points: Points, radius: float, excluded: Collection[i
         room = _room(points, node, 2.4 * radius)
         below, half = "", radius
         if box:
-            text, size = _fitting([names[node], *re.findall(r"\d[\d.]*$", names[node])], min(room - 3 - radius, 130.0), radius)
+            text, size = _fitting(
+                [names[node], *re.findall(r"\d[\d.]*$", names[node])], min(room - 3 - radius, 130.0), radius
+            )
             half = max(radius, CHARACTER * size * len(text) / 2 + 5 if text else radius)
         else:
             inside = str(ranks[node]) if ranks[node] >= 0 else names[node] if names[node].isdecimal() else ""
@@ -326,11 +352,9 @@ def _moved(node: NodeShape, by: Points) -> NodeShape:
     return NodeShape(x, y, node.name, node.rank, node.kind, outline, node.text, node.below, node.size)
 
 
-def _links(
-    fabric: Fabric, layout: Layout, pen: Pen, scale: float, outlines: Sequence[Outline]
-) -> list[LinkShape]:
+def _links(fabric: Fabric, layout: Layout, pen: Pen, scale: float, outlines: Sequence[Outline]) -> list[LinkShape]:
     links, names = fabric.links, fabric.nodes["name"]
-    widths = _widths(links["rate_gb_per_s"].tolist(), pen)
+    widths = _widths(links["rate_gb_per_s"].tolist(), pen, len(outlines))
     seen: dict[tuple[int, int], int] = {}
     shapes = []
     for number, (start, end) in enumerate(zip(links["from"].tolist(), links["to"].tolist(), strict=True)):
@@ -353,9 +377,9 @@ def _links(
     return shapes
 
 
-def _widths(rates: Sequence[float], pen: Pen) -> list[float]:
-    """Of links: one that is eight times as fast is twice as wide."""
-    base = max(1.0, min(3.0, pen.scale / 24))
+def _widths(rates: Sequence[float], pen: Pen, nodes: int) -> list[float]:
+    """Of links: one that is eight times as fast is twice as wide. Where a node has many, they are thinner."""
+    base = round(max(0.9, min(2.6, pen.scale / 26) * min(1.0, 6 * nodes / max(len(rates), 1))), 1)
     known = [rate for rate in rates if rate == rate]
     if len(known) < len(rates) or not known:
         return [base] * len(rates)
@@ -374,7 +398,9 @@ def _ghosts(fabric: Fabric, outlines: Sequence[Outline]) -> list[str]:
     if len(whole.nodes["rank"]) != len(outlines):
         return []
     there = set(zip(fabric.links["from"].tolist(), fabric.links["to"].tolist(), strict=True))
-    pairs = {(min(a, b), max(a, b)) for a, b in zip(whole.links["from"].tolist(), whole.links["to"].tolist(), strict=True)}
+    pairs = {
+        (min(a, b), max(a, b)) for a, b in zip(whole.links["from"].tolist(), whole.links["to"].tolist(), strict=True)
+    }
     paths = []
     for a, b in sorted(pairs):
         if (a, b) not in there and (b, a) not in there:
@@ -383,7 +409,9 @@ def _ghosts(fabric: Fabric, outlines: Sequence[Outline]) -> list[str]:
     return paths
 
 
-def _sides(fabric: Fabric, layout: Layout, outlines: Sequence[Outline], part_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:
+def _sides(
+    fabric: Fabric, layout: Layout, outlines: Sequence[Outline], part_of: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> list[str]:
     """For each part, lines along its nodes and the links between them, which are drawn broad."""
     sides = [
         [f"M{outlines[node].x:.0f},{outlines[node].y:.0f} h0" for node in np.flatnonzero(part_of == part).tolist()]
@@ -412,13 +440,7 @@ def _heat(fabric: Fabric, bound: Bound | None, excluded: Collection[int]) -> Dra
         x, y = (points[number] + 0.5) * side + (4.0, top)
         outline = Outline(float(x), float(y), 0.46 * side, 0.46 * side, True)
         nodes.append(NodeShape(float(x), float(y), names[number], ranks[number], kind, outline, "", "", 0.0))
-    edges = [
-        Frame(
-            (f.left + 0.5) * side + 4, (f.top + 0.5) * side + top, (f.right + 0.5) * side + 4, (f.bottom + 0.5) * side + top,
-            f.text if CHARACTER * 13 * len(f.text) < (f.right - f.left) * side else "",
-        )
-        for f in frames
-    ]  # fmt: skip
+    edges = [frame.times(side, 0.5 * side + 4, 0.5 * side + top) for frame in frames]
     limit = () if bound is None else bound.limit.links
     width, height = float(extent[0] * side + 8), float(extent[1] * side + top + 6)
     sentence = limits.sentence(fabric, bound)

@@ -14,13 +14,19 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Frame:
-    """A box around nodes, with a text on top; in the units of the layout."""
+    """A box around nodes, with a text at its upper left or ``low``er left corner; in the units of the layout."""
 
     left: float
     top: float
     right: float
     bottom: float
     text: str = ""
+    low: bool = False
+
+    def times(self, scale: float, right: float = 0.0, down: float = 0.0) -> Frame:
+        """The same, scaled, then moved."""
+        left, top = self.left * scale + right, self.top * scale + down
+        return Frame(left, top, self.right * scale + right, self.bottom * scale + down, self.text, self.low)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def spacing(points: Points) -> float:
 def something_between(points: Points, start: Points, end: Points, distance: float) -> bool:
     """Whether a third point lies within a distance of the line between two points."""
     along = end - start
-    share = np.clip((points - start) @ along / max(along @ along, 1e-12), 0, 1)
+    share = np.clip((points - start) @ along / max(float(along @ along), 1e-12), 0, 1)
     off = points - start - share[:, None] * along
     return int((np.hypot(off[:, 0], off[:, 1]) < distance).sum()) > 2
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numpy.typing import NDArray
 
 from antiphon._core import Fabric
-from antiphon.view.drawing.geometry import Frame, Layout, Points
+from antiphon.view.drawing.geometry import Frame, Layout, Points, something_between
 
 DEPTH = 0.8
 """A step along the third dimension goes so far to the right and up."""
@@ -70,7 +68,12 @@ def lattice(fabric: Fabric) -> Layout | None:
         over = bypass & (lengths > 1)
         bows[over] = _bow(lengths[over], size)
     clique = bool((bows > 0).any())
-    return Layout(np.asarray(points), bows, halves, radius=0.2 if clique else 0.27)
+    points = np.asarray(points)
+    if len(sizes) > 3:  # links to the next copy pass nodes of this one
+        for link in np.flatnonzero((bows == 0) & ~halves.any(axis=1)).tolist():
+            if something_between(points, points[start[link]], points[end[link]], 0.3):
+                bows[link] = 0.35
+    return Layout(points, bows, halves, radius=0.2 if clique else 0.27)
 
 
 def _bow(lengths: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -108,9 +111,14 @@ def cells(fabric: Fabric) -> tuple[Points, list[Frame]]:
     count = len(fabric.nodes["rank"])
     whole = bool(coords) and not any((column % 1).any() for column in coords)
     if len(coords) >= 2 and whole and count == int(np.prod([column.max() + 1 for column in coords])):
-        points = flat(coords)
-        assert points is not None
-        return points, _slices(coords, points)
+        points = np.stack(coords[:-3:-1], axis=1)
+        wide, tall = points.max(axis=0) + TILES
+        slices = np.zeros(count, dtype=np.int64)  # numbered through
+        for column in coords[:-2]:
+            slices = slices * int(column.max() + 1) + column.astype(np.int64)
+        across = max(1, round(float(np.sqrt(1.4 * (slices.max() + 1) * tall / wide))))
+        points = points + np.stack([slices % across * wide, slices // across * tall], axis=1)
+        return points, _framed(points, coords, slices)
     ranks = fabric.nodes["rank"] >= 0
     points = np.zeros((count, 2))
     top = 0.0
@@ -123,13 +131,13 @@ def cells(fabric: Fabric) -> tuple[Points, list[Frame]]:
     return points, []
 
 
-def _slices(coords: list[NDArray[np.float64]], points: Points) -> list[Frame]:
+def _framed(points: Points, coords: list[NDArray[np.float64]], slices: NDArray[np.int64]) -> list[Frame]:
     """A frame around each slice, if there are several."""
-    frames: list[Frame] = []
-    if len(coords) > 2:
-        sizes = [range(int(column.max()) + 1) for column in coords[:-2]]
-        for place in itertools.product(*sizes):
-            inside = np.all([column == at for column, at in zip(coords, place, strict=False)], axis=0)
-            low, high = points[inside].min(axis=0) - 0.6, points[inside].max(axis=0) + 0.6
-            frames.append(Frame(low[0], low[1], high[0], high[1], "slice " + ", ".join(map(str, place))))
+    if len(coords) < 3:
+        return []
+    frames = []
+    for number in range(int(slices.max()) + 1):
+        inside = points[slices == number]
+        low, high = inside.min(axis=0) - 0.6, inside.max(axis=0) + 0.6
+        frames.append(Frame(float(low[0]), float(low[1]), float(high[0]), float(high[1])))
     return frames

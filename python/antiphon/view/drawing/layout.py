@@ -8,19 +8,22 @@ import numpy as np
 
 from antiphon._core import Fabric
 from antiphon.view.drawing import boxes, graph, grid
-from antiphon.view.drawing.geometry import Frame, Layout, Points, something_between, spacing
+from antiphon.view.drawing.geometry import Layout, Points, something_between, spacing
 
 SPARSEST = 4
 """A drawing whose extent is more than so many times the distance per node has single nodes far out: it is not used."""
+WIDEST = 45
+"""Units; wider drawings with switches are folded."""
 FLATTEST = 0.3
 """Flatter drawings are stretched to this ratio of height to width."""
 
 
 def layout_of(fabric: Fabric) -> Layout:
-    """The first layout that suits the fabric: boxes, a star, a grid, its own coordinates, layers, distances, a circle."""
+    """The first layout that suits: boxes, a star, a grid, the fabric's own coordinates, layers, distances, a circle."""
     makers: Sequence[Callable[[Fabric], Layout | None]] = (
         boxes.boxes,
         boxes.star,
+        boxes.flower,
         grid.lattice,
         own_coordinates,
         boxes.layers,
@@ -49,6 +52,8 @@ def own_coordinates(fabric: Fabric) -> Layout | None:
     lengths = np.hypot(*(points[links["from"]] - points[links["to"]]).T)
     if not min(width, height) and lengths.max(initial=1) > 1.01 * lengths.min(initial=1):
         return None  # all on a line that links would run along
+    if width > WIDEST and (fabric.nodes["rank"] < 0).any():
+        return None
     ends = zip(links["from"].tolist(), links["to"].tolist(), strict=True)
     bows = [
         min(0.4, 0.16 + 0.04 * float(np.hypot(*(points[b] - points[a]))))

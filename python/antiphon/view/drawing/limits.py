@@ -1,4 +1,4 @@
-"""What a lower bound rests on, drawn: the sides of a cut or the parts of a partition, and the sentence that names it."""
+"""What a lower bound rests on: the sides of a cut or the parts of a partition, and the sentence that names them."""
 
 from __future__ import annotations
 
@@ -39,28 +39,29 @@ def sentence(fabric: Fabric, bound: Bound | None, frames: Sequence[Frame] = (), 
     half.``; empty if there is none."""
     if bound is None or not bound.limit.links:
         return ""
-    name, _ = bound.by_rates
-    count = len(bound.limit.links)
-    found = re.match(r"\d+ links? of [\d.e+-]+(?: to [\d.e+-]+)? GB/s", bound.limit.text)
+    text, count = bound.limit.text, len(bound.limit.links)
+    found = re.match(r"\d+ links? of [\d.e+-]+(?: to [\d.e+-]+)? GB/s", text)
     links = found[0] if found else f"{count} link{'' if count == 1 else 's'}"
-    lead, leave = ("leads", "leaves") if count == 1 else ("lead", "leave")
-    if name == "volume" or count == len(fabric.links["from"]) and not bound.limit.part_of:
-        return f"Volume: all {count:,} links together carry what must move."
     if not bound.limit.part_of:
-        return f"Prices: {links}, weighted by prices, carry what must move."
+        weighted = "" if "together" in text else ", weighted by their prices,"
+        return f"{'Prices' if weighted else 'Volume'}: {links}{weighted} carry what must move."
     parts = np.array(bound.limit.part_of)
     number = int(parts.max()) + 1
-    if name == "cut" or number == 2:
-        sides = _sides(fabric, parts, frames, points)
+    sides = _sides(fabric, parts, frames, points) if number == 2 else ("", "")
+    if " from ranks " in text:
+        lead = "leads" if count == 1 else "lead"
+        if "other" in sides[0]:
+            return f"Cut: {links} {lead} to {sides[1]} from {sides[0]}."
         return f"Cut: {links} {lead} from {sides[0]} to {sides[1]}."
-    way = "enter" if " enter " in bound.limit.text else leave
+    if number == 2:
+        one, other = sides[::-1] if "other" in sides[0] else sides
+        return f"Partition: {links} join {one} and {other}."
+    way = "enter" if " that enter " in text else "leave"
     groups = "single ranks" if number == len(parts) else f"{number:,} groups of ranks"
     return f"Partition: {links} {way} {groups}."
 
 
-def _sides(
-    fabric: Fabric, parts: NDArray[np.int64], frames: Sequence[Frame], points: Points | None
-) -> tuple[str, str]:
+def _sides(fabric: Fabric, parts: NDArray[np.int64], frames: Sequence[Frame], points: Points | None) -> tuple[str, str]:
     """What the two sides of a cut are called."""
     ranks = fabric.nodes["rank"]
     nodes = np.array([int(np.flatnonzero(ranks == rank)[0]) for rank in range(len(parts))])

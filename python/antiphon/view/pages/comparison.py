@@ -111,7 +111,10 @@ class _LinkData:
         first = self.runs[0]
         energy = first["energy"] or [""] * len(self.names)
         rows = zip(self.names, first["permille"], first["bytes"], energy, strict=True)
-        return [f"{name}: {permille / 10:g} % in use, {size:,} bytes" + (f", {joules}" if joules else "") for name, permille, size, joules in rows]
+        return [
+            f"{name}: {permille / 10:g} % in use, {size:,} bytes" + (f", {joules}" if joules else "")
+            for name, permille, size, joules in rows
+        ]
 
 
 def _links_of(run: Run) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from urllib.parse import quote
 
 import numpy as np
 from markupsafe import Markup
@@ -13,14 +14,19 @@ from numpy.typing import NDArray
 from antiphon._core import Fabric, Schedule, format_bytes
 from antiphon.collective.matrix import size_text
 from antiphon.errors import AntiphonError
-from antiphon.results import Proof
+from antiphon.results import Proof, rows_of
 from antiphon.view.document import Document, Table, document, more
 from antiphon.view.drawing import draw
+from antiphon.view.drawing.picture import picture
 from antiphon.view.pages.page import page_template
 from antiphon.view.pages.plots import HEIGHT, WIDTH, Chart, line, linear
 from antiphon.view.pages.sheet import Picture, Section, sheet
 from antiphon.view.text import certified
 
+LARGEST_PICTURE = 300_000
+"""Characters of a picture of trees that is on the page."""
+READABLE = " /:;,.=()"
+"""What needs no code in the address of an image between double quotes."""
 MOST_STEPS = 2000
 """Of a chart; timetables have more, and most begin nothing."""
 MOST_ROWS = 200
@@ -54,6 +60,7 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
         f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}",
         verdict + ".",
         [
+            *_trees(fabric, schedule),
             *_steps(schedule, stats.phases),
             Section("Figures", shown=shown),
             Section("Links", "What each carries, the most first.", shown=_links(fabric, carried)),
@@ -75,6 +82,29 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
             titles,
         ),
     )
+
+
+def render_fabric(fabric: Fabric) -> str:
+    """The page of a fabric alone, as text."""
+    links = fabric.links
+    rows = [
+        (row["name"], row["shape"], str(row["size"])) if "name" in row else (str(place + 1), row["shape"], str(row["size"]))
+        for place, row in enumerate(rows_of(fabric.dimensions))
+    ]
+    sections = [Section("Dimensions", shown=Document([Table(("Dimension", "Shape", "Size:"), rows)]))] if rows else []
+    about = f"{fabric.ranks:,} ranks · {len(fabric.nodes['rank']):,} nodes · {len(links['from']):,} directed links"
+    drawn = Picture(draw(fabric), "Nodes and links", "", f"The fabric {fabric.name}", "fabric")
+    return sheet(fabric.name, about, "", sections, picture=drawn)
+
+
+def _trees(fabric: Fabric, schedule: Schedule) -> list[Section]:
+    """The trees and rings, as an image: its style is its own."""
+    shown = picture(fabric, schedule)
+    if len(shown.svg) > LARGEST_PICTURE:
+        return []
+    source = quote(" ".join(shown.svg.split()), safe=READABLE)
+    image = Markup('<img style="max-width:100%" alt="{}" src="data:image/svg+xml,{}">').format(shown.title, source)
+    return [Section("Trees and rings", body=image)]
 
 
 def _steps(schedule: Schedule, phases: Sequence[tuple[str, int]]) -> list[Section]:
@@ -129,7 +159,7 @@ def named(message: str) -> dict[str, list[int]]:
 def render_wrong(fabric: Fabric, schedule: Schedule, message: str) -> str:
     """The page of a schedule with a counter-example, as text: the fabric with what the sentence names, and the
     transfers."""
-    picture, sections = _wrong(fabric, schedule, message)
+    drawn, sections = _wrong(fabric, schedule, message)
     return sheet(
         f"{schedule.algorithm} on {fabric.name} is wrong",
         f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"
@@ -137,15 +167,15 @@ def render_wrong(fabric: Fabric, schedule: Schedule, message: str) -> str:
         Markup("<strong>Not proven:</strong> {}.").format(message),
         sections,
         wrong=True,
-        picture=picture,
+        picture=drawn,
     )
 
 
 def wrong_sections(fabric: Fabric, schedule: Schedule, message: str) -> str:
     """The same as elements, sections of another page."""
-    picture, sections = _wrong(fabric, schedule, message)
-    picture = replace(picture, title=f"{schedule.algorithm} is wrong", text=f"{message}. {picture.text}")
-    return page_template("wrong.html").render(picture=picture, sections=sections)
+    drawn, sections = _wrong(fabric, schedule, message)
+    drawn = replace(drawn, title=f"{schedule.algorithm} is wrong", text=f"{message}. {drawn.text}")
+    return page_template("wrong.html").render(picture=drawn, sections=sections)
 
 
 def _wrong(fabric: Fabric, schedule: Schedule, message: str) -> tuple[Picture, list[Section]]:
@@ -169,7 +199,7 @@ def _wrong(fabric: Fabric, schedule: Schedule, message: str) -> tuple[Picture, l
     if of_lane:
         shown = _transfers(schedule, fabric, of_lane)
         sections.append(Section(f"All transfers of lane {lanes}", "In the order of the schedule.", shown=shown))
-    picture = Picture(
+    drawn = Picture(
         drawing,
         "Where it goes wrong",
         "Ranks and links that the sentence names are red.",
@@ -180,7 +210,7 @@ def _wrong(fabric: Fabric, schedule: Schedule, message: str) -> tuple[Picture, l
         ["hot" if at in nodes else "" for at in range(len(drawing.nodes))],
         signs,
     )
-    return picture, sections
+    return drawn, sections
 
 
 def _of_lanes(schedule: Schedule, lanes: Sequence[int]) -> list[int]:
