@@ -105,6 +105,7 @@ def compare(
                     time_limit_s=time_limit_s,
                     estimates=not all_,
                     library=library,
+                    playback=report is not None,
                 )
             failure: AntiphonError | None = None
             late = [each.algorithm for each in comparison.refused if each.code == OVER_TIME]

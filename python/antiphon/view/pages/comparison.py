@@ -18,6 +18,7 @@ from antiphon.errors import AntiphonError
 from antiphon.view.drawing import Drawing, draw
 from antiphon.view.pages.energy import energy_section
 from antiphon.view.pages.page import Course, look, over_time, page_template, time_axis
+from antiphon.view.pages.player import played
 from antiphon.view.text import format_energy, platform, without_ranks
 
 LONGEST_NAME = 20
@@ -55,6 +56,7 @@ def render(fabric: Fabric, comparison: Comparison, more: str = "") -> str:
         energy=energy_section([(run.label, look(index), run.energy) for index, run in enumerate(ranking)]),
         lines=_lines(comparison),
         drawing=drawing,
+        player=played(fabric, ranking),
         levels=LEVELS,
         links=_LinkData(fabric, drawing, ranking),
         platform=platform(comparison.system),
