@@ -208,7 +208,12 @@ def simulate(
                 plan = problem.build(network, algorithm or "")
             with progress_bar() as progress:
                 heartbeat = partial(progress, plan.algorithm)
-                timing: dict[str, Any] = {"energy": energy, "trace": trace, "jobs": jobs}
+                timing: dict[str, Any] = {
+                    "energy": energy,
+                    "trace": trace,
+                    "jobs": jobs,
+                    "playback": report is not None,
+                }
                 with drawing_errors(network, plan, write):
                     run = antiphon.run(network, plan, problem.system, fidelity, progress=heartbeat, **timing)
             write(partial(page_of, run, network))

@@ -9,14 +9,17 @@ from markupsafe import Markup
 from antiphon._core import format_bytes
 from antiphon.results import RailsFlights, RailsRun
 from antiphon.view.document import Document, table_of
-from antiphon.view.documents.network import rails_document, rails_flights_document
+from antiphon.view.documents.network import MOST_FLIGHTS, rails_document, rails_flights_document
 from antiphon.view.pages.page import look
+from antiphon.view.pages.player import gantt, rails_gantt
 from antiphon.view.pages.plots import WIDTH, Bar, Bars, Chart, line, linear, time_bars, times
 from antiphon.view.pages.sheet import Section, sheet
 from antiphon.view.text import digits, format_time
 
 MOST_DRAWN = 6
 """Schedulers whose use over time is drawn."""
+MOST_STAGES = 3000
+"""Of chunks, that are drawn."""
 TALL = 170.0
 """Height of such a chart, in pixels."""
 
@@ -42,6 +45,7 @@ def render(runs: Sequence[RailsRun]) -> str:
             "Share of each window in which a dimension had a chunk to send.",
             [_over_time(run, runs) for run in ranked[:MOST_DRAWN]],
         ),
+        *_chunks(ranked[0], _name(ranked[0], runs)),
         Section("All figures", shown=rails_document(runs)),
         Section("What each dimension carries", shown=_loads(ranked, runs)),
     ]
@@ -113,6 +117,15 @@ def _over_time(run: RailsRun, runs: Sequence[RailsRun]) -> Chart:
     return Chart(f"Use of the dimensions over time by {_name(run, runs)}", x, y, lines)
 
 
+def _chunks(run: RailsRun, name: str) -> list[Section]:
+    """Which dimension serves which chunk when, unless that is too much for a page."""
+    if run.stages.height > MOST_STAGES:
+        return []
+    text = f"By {name}: when each dimension serves which chunk. A dimension that waits has a gap."
+    chart = rails_gantt(run) | {"label": "Chunks in each dimension over time"}
+    return [Section("Chunks in each dimension", text, [chart])]
+
+
 def _loads(ranked: Sequence[RailsRun], runs: Sequence[RailsRun]) -> Document:
     rows = [
         {"scheduler": _name(run, runs), **row, "share": row["utilization"]}
@@ -140,6 +153,26 @@ def render_flights(runs: Sequence[RailsFlights]) -> str:
         ),
         [
             Section("Time by scheduler", "Shorter is better.", [time_bars("Time by scheduler", named)]),
+            Section(
+                "When each is in flight",
+                f"By {best.scheduler}.",
+                [gantt(_tracks(best)) | {"label": "Collectives in flight over time"}],
+            ),
             Section("All figures", shown=rails_flights_document(runs)),
         ],
     )
+
+
+def _tracks(run: RailsFlights) -> dict[str, list[tuple[float, float, str, int]]]:
+    """The flights as tracks: the first of them."""
+    return {
+        f"{number + 1}: {row['name'] or row['collective']}": [
+            (
+                row["start_ns"],
+                row["finish_ns"],
+                f"{row['collective']} of {_size(row['bytes'])}: {format_time(row['finish_ns'] - row['start_ns'])}",
+                number,
+            )
+        ]
+        for number, row in enumerate(run.flights.rows()[:MOST_FLIGHTS])
+    }

@@ -19,6 +19,7 @@ from antiphon.view.document import Document, Table, document, more
 from antiphon.view.drawing import draw
 from antiphon.view.drawing.picture import picture
 from antiphon.view.pages.page import page_template
+from antiphon.view.pages.player import steps_of
 from antiphon.view.pages.plots import HEIGHT, WIDTH, Chart, line, linear
 from antiphon.view.pages.sheet import Picture, Section, sheet
 from antiphon.view.text import certified
@@ -72,6 +73,7 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
             (f"{int((carried == 0).sum()):,} of {len(carried):,}", "links carry nothing"),
         ],
         wrong=not proof.complete,
+        player=steps_of(fabric, schedule),
         picture=Picture(
             drawing,
             "What links carry",
@@ -88,7 +90,9 @@ def render_fabric(fabric: Fabric) -> str:
     """The page of a fabric alone, as text."""
     links = fabric.links
     rows = [
-        (row["name"], row["shape"], str(row["size"])) if "name" in row else (str(place + 1), row["shape"], str(row["size"]))
+        (row["name"], row["shape"], str(row["size"]))
+        if "name" in row
+        else (str(place + 1), row["shape"], str(row["size"]))
         for place, row in enumerate(rows_of(fabric.dimensions))
     ]
     sections = [Section("Dimensions", shown=Document([Table(("Dimension", "Shape", "Size:"), rows)]))] if rows else []

@@ -23,7 +23,7 @@ class Section:
     """A part of a page: what stands above its charts and tables.
 
     Attributes:
-        charts: of ``plots``.
+        charts: of ``plots``, or of ``player.gantt`` with a ``label``.
         shown: tables and lines that come after them.
         body: elements that come last.
     """
@@ -65,6 +65,7 @@ def sheet(
     *,
     wrong: bool = False,
     picture: Picture | None = None,
+    player: dict[str, Any] | None = None,
     template: str = "sheet.html",
     **more: Any,
 ) -> str:
@@ -76,11 +77,13 @@ def sheet(
         tiles: figures, each with what it is.
         wrong: whether the verdict is bad news.
         picture: of the fabric.
+        player: what plays on it, of ``pages.player``.
         template: one that adds to ``sheet.html``.
         more: what it needs for that.
     """
     given: dict[str, Any] = {"title": title, "about": about, "verdict": verdict, "sections": sections, "tiles": tiles}
-    given |= {"wrong": wrong, "picture": picture}
+    plays = any(isinstance(chart, dict) for section in sections for chart in section.charts)
+    given |= {"wrong": wrong, "picture": picture, "player": player, "plays": plays}
     return page_template(template).render(**given, **more)
 
 
