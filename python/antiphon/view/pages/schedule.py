@@ -16,7 +16,7 @@ from antiphon.collective.matrix import size_text
 from antiphon.errors import AntiphonError
 from antiphon.results import Proof, rows_of
 from antiphon.view.document import Document, Table, document, more
-from antiphon.view.drawing import draw
+from antiphon.view.drawing import Drawing, draw
 from antiphon.view.drawing.picture import picture
 from antiphon.view.pages.page import page_template
 from antiphon.view.pages.player import steps_of
@@ -40,9 +40,7 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
     """The page of a proven schedule, as text; ``shown`` is what people see of it on a terminal."""
     stats = schedule.stats(fabric)
     carried = np.asarray(stats.links["bytes"], dtype=np.float64)
-    most = float(carried.max(initial=0.0)) or 1.0
     drawing = draw(fabric, excluded=schedule.excluded)
-    names = [each.name for each in drawing.links]
     who = "every rank"
     if schedule.excluded:
         who += f", except {', '.join(map(str, schedule.excluded[:8]))}" + (
@@ -55,13 +53,12 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
         verdict = Markup("<strong>Incomplete:</strong> {}").format(proof.gaps)
     if proof.share_of_optimum is not None:
         verdict += f", and it is at {certified(proof.share_of_optimum)}"
-    titles = [f"{name}: {size:,.0f} bytes" for name, size in zip(names, carried, strict=True)] if names else None
     return sheet(
         f"{schedule.algorithm} on {fabric.name}",
         f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}",
         verdict + ".",
         [
-            *_trees(fabric, schedule),
+            *([] if drawing.heat else _trees(fabric, schedule)),
             *_steps(schedule, stats.phases),
             Section("Figures", shown=shown),
             Section("Links", "What each carries, the most first.", shown=_links(fabric, carried)),
@@ -69,21 +66,33 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
         [
             (f"{stats.messages:,}", f"messages, {stats.transfers:,} transfers of {proof.lanes:,} lanes"),
             (f"{stats.steps:,}", "steps"),
-            (format_bytes(int(most)), "over the busiest link"),
+            (format_bytes(int(carried.max(initial=0))), "over the busiest link"),
             (f"{int((carried == 0).sum()):,} of {len(carried):,}", "links carry nothing"),
         ],
         wrong=not proof.complete,
         player=steps_of(fabric, schedule),
-        picture=Picture(
-            drawing,
-            "What links carry",
-            "The darker a link, the more bytes it carries; the darkest carries the most.",
-            "The fabric, links coloured by the bytes that they carry",
-            "schedule",
-            [f"u{level}" for level in np.ceil(10 * carried / most).astype(int)] if names else None,
-            titles,
-        ),
+        picture=_carried(fabric, drawing, carried),
     )
+
+
+def _carried(fabric: Fabric, drawing: Drawing, carried: NDArray[np.float64]) -> Picture:
+    """The fabric, links coloured by their bytes; on a heat map nodes, by the mean of the links that leave them."""
+    label = "The fabric, links coloured by the bytes that they carry"
+    if drawing.heat:
+        leaving = np.asarray(fabric.links["from"])
+        count = len(drawing.nodes)
+        means = np.bincount(leaving, carried, count) / np.maximum(np.bincount(leaving, minlength=count), 1)
+        text = "Each cell is a node: the darker, the more bytes the links that leave it carry, on average."
+        return Picture(drawing, "What links carry", text, label, "schedule", node_classes=_levels(means))
+    text = "The darker a link, the more bytes it carries; the darkest carries the most."
+    titles = [f"{each.name}: {size:,.0f} bytes" for each, size in zip(drawing.links, carried, strict=True)]
+    return Picture(drawing, "What links carry", text, label, "schedule", _levels(carried), titles)
+
+
+def _levels(values: NDArray[np.float64]) -> list[str]:
+    """Classes of the colour scale, the largest of the values at its end."""
+    most = float(values.max(initial=0.0)) or 1.0
+    return [f"u{level}" for level in np.ceil(10 * values / most).astype(int)]
 
 
 def render_fabric(fabric: Fabric) -> str:
@@ -107,7 +116,9 @@ def _trees(fabric: Fabric, schedule: Schedule) -> list[Section]:
     if len(shown.svg) > LARGEST_PICTURE:
         return []
     source = quote(" ".join(shown.svg.split()), safe=READABLE)
-    image = Markup('<img style="max-width:100%" alt="{}" src="data:image/svg+xml,{}">').format(shown.title, source)
+    image = Markup(
+        '<img style="max-width:100%;background:#fff;border-radius:8px" alt="{}" src="data:image/svg+xml,{}">'
+    ).format(shown.title, source)
     return [Section("Trees and rings", body=image)]
 
 
