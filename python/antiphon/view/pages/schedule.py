@@ -66,7 +66,7 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
         [
             (f"{stats.messages:,}", f"messages, {stats.transfers:,} transfers of {proof.lanes:,} lanes"),
             (f"{stats.steps:,}", "steps"),
-            (format_bytes(int(carried.max(initial=0))), "over the busiest link"),
+            (format_bytes(max(int(carried.max(initial=0)), 1)), "over the busiest link"),
             (f"{int((carried == 0).sum()):,} of {len(carried):,}", "links carry nothing"),
         ],
         wrong=not proof.complete,
@@ -97,16 +97,12 @@ def _levels(values: NDArray[np.float64]) -> list[str]:
 
 def render_fabric(fabric: Fabric) -> str:
     """The page of a fabric alone, as text."""
-    links = fabric.links
-    rows = [
-        (row["name"], row["shape"], str(row["size"]))
-        if "name" in row
-        else (str(place + 1), row["shape"], str(row["size"]))
-        for place, row in enumerate(rows_of(fabric.dimensions))
-    ]
-    sections = [Section("Dimensions", shown=Document([Table(("Dimension", "Shape", "Size:"), rows)]))] if rows else []
-    about = f"{fabric.ranks:,} ranks · {len(fabric.nodes['rank']):,} nodes · {len(links['from']):,} directed links"
+    rows = [(str(place), row["shape"], f"{row['size']:,}") for place, row in enumerate(rows_of(fabric.dimensions), 1)]
+    about = (
+        f"{fabric.ranks:,} ranks · {len(fabric.nodes['rank']):,} nodes · {len(fabric.links['from']):,} directed links"
+    )
     drawn = Picture(draw(fabric), "Nodes and links", "", f"The fabric {fabric.name}", "fabric")
+    sections = [Section("Dimensions", shown=Document([Table(("Dimension", "Shape", "Size:"), rows)]))] if rows else []
     return sheet(fabric.name, about, "", sections, picture=drawn)
 
 

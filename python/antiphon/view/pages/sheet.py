@@ -12,7 +12,6 @@ from antiphon.view.document import Document, Either, Heading, Part, Table, docum
 from antiphon.view.drawing import Drawing
 from antiphon.view.html import html
 from antiphon.view.pages.page import page_template
-from antiphon.view.text import shown
 
 MOST_ROWS = 1000
 """Of a table on a page."""
@@ -88,7 +87,16 @@ def sheet(
 
 
 def document_page(document: Document) -> str:
-    """A document as a page: a section for each table, with the lines that follow it."""
+    """A document as a page."""
+    sections = sections_of(document)
+    title = next((section.title for section in sections if section.title), "Result")
+    if sections[:1] and sections[0].title == title:
+        sections[0] = replace(sections[0], title="")
+    return sheet(title, "", "", sections)
+
+
+def sections_of(document: Document) -> list[Section]:
+    """A section for each heading, and for each table that has a title, with what follows it."""
     sections: list[Section] = []
     lead: list[Part] = []
     for part in _wide(document.parts):
@@ -103,12 +111,7 @@ def document_page(document: Document) -> str:
             sections[-1] = replace(last, shown=last.shown.with_(part))
         else:
             lead.append(part)
-    if lead:
-        sections.append(Section("", shown=Document(lead)))
-    title = next((section.title for section in sections if section.title), "Result")
-    if sections[:1] and sections[0].title == title:
-        sections[0] = replace(sections[0], title="")
-    return sheet(title, "", "", sections)
+    return [*sections, Section("", shown=Document(lead))] if lead else sections
 
 
 def result_page(result: Any) -> str:
@@ -117,12 +120,14 @@ def result_page(result: Any) -> str:
     for name, table in result.tables.items():
         rows = table.rows()[:MOST_ROWS]
         heads = [f"{key}:" if column.dtype.kind in "iuf" else key for key, column in table.items()]
-        cells = [
-            [shown(key, value, "" if isinstance(value, int | str) else ",.6g") for key, value in row.items()]
-            for row in rows
-        ]
+        cells = [[_plain(value) for value in row.values()] for row in rows]
         sections.append(Section(name, shown=document(Table(heads, cells), more(table.height, MOST_ROWS, "to_frame()"))))
     return sheet(type(result).__name__, "", repr(result).strip("<>"), sections)
+
+
+def _plain(value: Any) -> str:
+    """A value of a table."""
+    return value if isinstance(value, str) else str(value) if isinstance(value, bool) else f"{value:,.6g}"
 
 
 def _wide(parts: Sequence[Part]) -> Iterator[Part]:
