@@ -31,8 +31,8 @@ LEVELS = 10
 """Steps of the colour scale, besides idle."""
 
 
-def render(fabric: Fabric, comparison: Comparison) -> str:
-    """The page as text.
+def render(fabric: Fabric, comparison: Comparison, more: str = "") -> str:
+    """The page as text; ``more`` are sections, elements, before the parameters.
 
     Raises:
         AntiphonError: ``not-applicable`` if the comparison has no runs.
@@ -46,6 +46,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     runs = [_entry(index, run, fabric) for index, run in enumerate(ranking)]
     return page_template("comparison.html").render(
         comparison=comparison,
+        more=more,
         size=size_text(comparison.bytes, comparison.matrix_bytes),
         best=best,
         ranking=ranking,
