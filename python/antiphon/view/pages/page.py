@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from antiphon._core import __version__
 from antiphon.plot import COLOURS
 from antiphon.view import text
-from antiphon.view.document import Document, Heading
-from antiphon.view.html import html
 from antiphon.view.text import time_unit
 
 DASHES = ("", "7 3", "2 3")
@@ -38,15 +36,8 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
         lstrip_blocks=True,
     )
     environment.filters |= FILTERS | filters
-    environment.globals |= {"version": __version__}
+    environment.globals |= {"version": __version__, "colours": COLOURS}
     return environment.get_template(name)
-
-
-def document_page(document: Document) -> str:
-    """A document as a page that needs nothing else."""
-    titles = (part.text if isinstance(part, Heading) else getattr(part, "title", "") for part in document.parts)
-    title = next(filter(None, titles), "Result")
-    return page_template("document.html").render(title=title, main=html(document))
 
 
 @dataclass(frozen=True)
@@ -67,6 +58,39 @@ def time_axis(longest_ns: float, pixels: float) -> Axis:
     count = math.floor(longest_ns / length / step) + 1
     scale = pixels / longest_ns
     return Axis(scale, [(index * step * length * scale, f"{index * step:g}") for index in range(count)], unit)
+
+
+@dataclass(frozen=True)
+class SizeAxis:
+    """A logarithmic axis of sizes in bytes: ``ticks`` are (position in pixels, label in KiB, MiB, ...)."""
+
+    smallest_bytes: float
+    pixels_per_doubling: float
+    ticks: list[tuple[float, str]]
+
+    def at(self, size_bytes: float) -> float:
+        """Where a size is, in pixels."""
+        return self.pixels_per_doubling * math.log2(max(size_bytes, 1e-9) / self.smallest_bytes)
+
+
+def size_axis(smallest_bytes: float, largest_bytes: float, pixels: float) -> SizeAxis:
+    """An axis of ``pixels`` for sizes, with at most nine ticks at powers of two.
+
+    >>> [label for _, label in size_axis(1024, 1 << 20, 500).ticks]
+    ['1 KiB', '4 KiB', '16 KiB', '64 KiB', '256 KiB', '1 MiB']
+    """
+    first, last = math.log2(smallest_bytes), math.log2(max(largest_bytes, 2 * smallest_bytes))
+    step = max(1, math.ceil((last - first) / 8))
+    axis = SizeAxis(smallest_bytes, pixels / (last - first), [])
+    powers = range(math.ceil(first), math.floor(last) + 1, step)
+    axis.ticks.extend((axis.at(2**power), _binary(power)) for power in powers)
+    return axis
+
+
+def _binary(power: int) -> str:
+    """Two to a power of bytes."""
+    unit = max(0, min(power // 10, 5))
+    return f"{2 ** (power - 10 * unit):g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[unit]}"
 
 
 def look(place: int) -> dict[str, str]:
