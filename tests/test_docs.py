@@ -18,6 +18,7 @@ import shlex
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ import pytest
 from click.testing import CliRunner
 
 from antiphon.cli import main
+from antiphon.errors import NotApplicable
+from antiphon.execution.testbed.emulation import own_network
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -78,11 +81,22 @@ def missing(shown: str, output: str) -> str:
     return ""
 
 
+@cache
+def emulates() -> bool:
+    """Whether this machine can emulate hosts."""
+    try:
+        return bool(own_network())
+    except NotApplicable:
+        return False
+
+
 def failure(command: str, shown: str = "") -> str:
     """What a command said if it failed, or if it did not print what is shown."""
     if re.search(r"[$<>|&;`~*]", command):
         done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=300)
         return missing(shown, done.stdout) if done.returncode == 0 else f"{command}\n{done.stdout}{done.stderr}"
+    if command.startswith("antiphon testbed ") and not emulates():
+        return ""
     result = CliRunner().invoke(main, shlex.split(command)[1:])
     if result.exit_code:
         return "" if f"error: {result.exit_code}" in shown else f"{command}\n{result.output}{result.exception!r}"
