@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import cache
 from itertools import combinations
 
 import pytest
@@ -40,6 +41,7 @@ LETTER = 0.6
 """Width of a letter in the middle, as a part of its size."""
 
 
+@cache
 def drawn(spec: str) -> Drawing:
     fabric = antiphon.Fabric(spec)
     bound = antiphon.lower_bound(fabric, bytes="1MiB") if fabric.ranks <= 64 else None
@@ -203,7 +205,7 @@ def test_parallel_links_lie_side_by_side() -> None:
         ("mesh:4x8", "all-gather", "Cut: 2 links of 25 GB/s lead to rank 0 from the other 31 ranks."),
         ("dgx-h100:2", "all-reduce", "Partition: 16 links of 48 GB/s join box 0 and the other box."),
         ("dgx-h100:4", "all-reduce", "Partition: 32 links of 48 GB/s leave 4 groups of ranks."),
-        ("switch:9,slow=3-switch:0.1", "all-reduce", "Partition: 2 links of 2.5 GB/s join rank 3 and the other 8 ranks."),
+        ("switch:9,slow=3-switch:0.1", "all-gather", "Cut: 1 link of 2.5 GB/s leads to rank 3 from the other 8 ranks."),
         ("ring:8", "all-reduce", "Partition: 16 links of 25 GB/s leave single ranks."),
     ],
 )  # fmt: skip

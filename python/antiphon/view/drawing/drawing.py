@@ -288,21 +288,22 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
     )
 
 
-def _kind(fabric: Fabric, node: int, linked: bool, excluded: Collection[int]) -> str:
-    nodes = fabric.nodes
-    if nodes["rank"][node] >= 0:
-        return "excluded" if int(nodes["rank"][node]) in excluded else "rank"
-    if not linked:
-        return "dead"
-    if nodes["reduces"][node] or nodes["multicasts"][node]:
-        return "reducing"
-    return "forwards" if str(nodes["name"][node]).isdecimal() else "switch"
-
-
 def _kinds(fabric: Fabric, excluded: Collection[int]) -> list[str]:
-    linked = np.zeros(len(fabric.nodes["rank"]), dtype=bool)
-    linked[fabric.links["from"]] = linked[fabric.links["to"]] = True
-    return [_kind(fabric, node, bool(linked[node]), excluded) for node in range(len(linked))]
+    """The kind of every node."""
+    nodes, links = fabric.nodes, fabric.links
+    linked = np.zeros(len(nodes["rank"]), dtype=bool)
+    linked[links["from"]] = linked[links["to"]] = True
+    kinds = []
+    for node, rank in enumerate(nodes["rank"].tolist()):
+        if rank >= 0:
+            kinds.append("excluded" if rank in excluded else "rank")
+        elif not linked[node]:
+            kinds.append("dead")
+        elif nodes["reduces"][node] or nodes["multicasts"][node]:
+            kinds.append("reducing")
+        else:
+            kinds.append("forwards" if str(nodes["name"][node]).isdecimal() else "switch")
+    return kinds
 
 
 def _nodes(fabric: Fabric, points: Points, radius: float, excluded: Collection[int]) -> list[NodeShape]:

@@ -77,9 +77,9 @@ def _sides(fabric: Fabric, parts: NDArray[np.int64], frames: Sequence[Frame], po
                 ordered = names if first.max() < second.min() else names[::-1]
                 return f"the {ordered[0]} {what}", f"the {ordered[1]} {what}"
     told = [_listed(side.tolist()) for side in sides]
-    small = 0 if len(sides[0]) <= len(sides[1]) else 1
-    if len(sides[1 - small]) > 8:
-        told[1 - small] = f"the other {len(sides[1 - small]):,} ranks"
+    large = 0 if len(sides[0]) > len(sides[1]) else 1
+    if len(sides[large]) > 3 and (len(sides[1 - large]) == 1 or " to " not in told[large]):
+        told[large] = f"the other {len(sides[large]):,} ranks"
     return told[0], told[1]
 
 

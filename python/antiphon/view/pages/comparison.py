@@ -6,10 +6,10 @@ This module computes figures, ``view.drawing`` the geometry; the page is ``templ
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from antiphon._core import Fabric
 from antiphon.collective.matrix import size_text
@@ -25,6 +25,8 @@ LONGEST_NAME = 20
 """Longer names of nodes are cut where space is scarce."""
 SLOWER = 1.01
 """The best is set against the first that is slower by this factor."""
+MOST_FIGURES = 15_000
+"""Of links times runs; beyond, a page has no bytes and energies of links, so that it stays small."""
 LEVELS = 10
 """Steps of the colour scale, besides idle."""
 
@@ -57,6 +59,7 @@ def render(fabric: Fabric, comparison: Comparison, more: str = "") -> str:
         lines=_lines(comparison),
         drawing=drawing,
         player=played(fabric, ranking),
+        figures=_figures(comparison, brief=drawing.heat),
         levels=LEVELS,
         links=_LinkData(fabric, drawing, ranking),
         platform=platform(comparison.system),
@@ -93,54 +96,46 @@ def _cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
+def _figures(comparison: Comparison, brief: bool) -> dict[str, Any]:
+    """The figures of the page, to be saved; if ``brief``, without a number for each link of each bound."""
+    found = comparison.to_dict()
+    if brief:
+        for each in (found, *found["runs"]):
+            each["bound"]["limit"] = {"text": each["bound"]["limit"]["text"]}
+    return found
+
+
 class _LinkData:
-    """What links do in each run: classes and tooltips of the first, and the data of all for the page's script."""
+    """What links, or the nodes of a heat map, do in each run: of the first for the page, of all for its script."""
 
     def __init__(self, fabric: Fabric, drawing: Drawing, runs: list[Run]) -> None:
-        self.heat = drawing.heat
-        self.names = [link.name for link in drawing.links] or [node.name for node in drawing.nodes]
-        self.runs = [_heat_of(fabric, run) if self.heat else _links_of(run) for run in runs]
+        self.names = [shape.name for shape in (drawing.nodes if drawing.heat else drawing.links)]
+        whole = len(self.names) * len(runs) <= MOST_FIGURES
+        self.runs = [_heat_of(fabric, run) if drawing.heat else _links_of(run, whole) for run in runs]
         self.excluded = [run.excluded_ranks for run in runs]
 
     @property
     def classes(self) -> list[str]:
-        """The step of the colour scale of each link, or node, in the first run."""
-        return [f"u{level}" for level in self.runs[0]["levels"]]
-
-    @property
-    def titles(self) -> list[str]:
-        """The tooltip of each link in the first run."""
-        first = self.runs[0]
-        energy = first["energy"] or [""] * len(self.names)
-        rows = zip(self.names, first["permille"], first["bytes"], energy, strict=True)
-        return [
-            f"{name}: {permille / 10:g} % in use, {size:,} bytes" + (f", {joules}" if joules else "")
-            for name, permille, size, joules in rows
-        ]
+        """The step of the colour scale of each in the first run: 0 is idle, 1 is up to 10 %, 10 is over 90 %."""
+        return [f"u{min(LEVELS, math.ceil(permille * LEVELS / 1000))}" for permille in self.runs[0]["permille"]]
 
 
-def _links_of(run: Run) -> dict[str, Any]:
-    """Per link: colour level, utilization in thousandths, bytes, energy."""
-    return {
-        "levels": _levels(run.result.links["utilization"]).tolist(),
-        "permille": np.rint(run.result.links["utilization"] * 1000).astype(int).tolist(),
-        "bytes": run.result.links["bytes"].tolist(),
-        "energy": [format_energy(each) for each in run.energy.links["energy_j"]] if run.energy else None,
-    }
+def _links_of(run: Run, whole: bool) -> dict[str, Any]:
+    """Per link: utilization in thousandths, where it is used at least one; also bytes and energy if ``whole``."""
+    table = run.result.links
+    permille = np.maximum(np.rint(table["utilization"] * 1000), table["bytes"] > 0).astype(int).tolist()
+    if not whole:
+        return {"permille": permille}
+    energy = [format_energy(each) for each in run.energy.links["energy_j"]] if run.energy else None
+    return {"permille": permille, "bytes": table["bytes"].tolist(), "energy": energy}
 
 
 def _heat_of(fabric: Fabric, run: Run) -> dict[str, Any]:
-    """Per node: colour level and thousandths, of the mean utilization of the links that leave it."""
-    count = len(fabric.nodes["rank"])
-    out = np.asarray(fabric.links["from"])
+    """Per node: thousandths of the mean utilization of the links that leave it."""
+    count, out = len(fabric.nodes["rank"]), np.asarray(fabric.links["from"])
     total = np.bincount(out, run.result.links["utilization"], count)
     mean = total / np.maximum(np.bincount(out, minlength=count), 1)
-    return {"levels": _levels(mean).tolist(), "permille": np.rint(mean * 1000).astype(int).tolist()}
-
-
-def _levels(utilization: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Step of the colour scale: 0 is idle, 1 is up to 10 %, 10 is over 90 %."""
-    return np.clip(np.ceil(np.asarray(utilization, dtype=np.float64) * LEVELS), 0, LEVELS).astype(np.int64)
+    return {"permille": np.rint(mean * 1000).astype(int).tolist()}
 
 
 # --- charts -------------------------------------------------------------------------------------
