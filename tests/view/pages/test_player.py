@@ -146,7 +146,8 @@ def test_chunks_in_dimensions_are_bars() -> None:
     assert max(block["x"] + block["width"] for block in blocks) == pytest.approx(chart["width"], abs=1)
     assert chart["length_ns"] == run.stages["finish_ns"].max()
     # What overlaps lies in rows of its own.
-    rows = [block["y"] for block in gantt({"a": [(0, 2, "x", 0), (1, 3, "y", 1), (2, 4, "z", 2)]})["tracks"][0]["blocks"]]
+    chart = gantt({"a": [(0, 2, "x", 0), (1, 3, "y", 1), (2, 4, "z", 2)]})
+    rows = [block["y"] for block in chart["tracks"][0]["blocks"]]
     assert rows[0] == rows[2] != rows[1]
 
 
@@ -157,7 +158,8 @@ addEventListener("load", async () => {
   const part = (name) => player.querySelector(".player-" + name);
   const say = () => said.push(part("seek").getAttribute("aria-valuetext"));
   const press = (key) => part("seek").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-  const bright = () => [...document.querySelectorAll("#picture [data-link]")].filter((link) => link.style.stroke.includes("color-mix")).length;
+  const isBright = (link) => link.style.stroke.includes("color-mix");
+  const bright = () => [...document.querySelectorAll("#picture [data-link]")].filter(isBright).length;
   while (player.dataset.ready === undefined) await new Promise((done) => setTimeout(done, 10));
   say();
   press("ArrowRight"); say(); said.push(bright());
