@@ -224,7 +224,7 @@ def test_finds_sentences() -> None:
         "item\n  goes on. And ends!\n- second\n\n| a | b |\n|---|---|\n\n```text\nno. No.\n```\n> Quoted. **Bold.** Last\n"
     )
     assert list(sentences(page)) == [
-        Sentence("A rank (e.g. GPU 3) sends 3.5 MB: CODE.", 8),
+        Sentence("A rank (e.g. GPU 3) sends 3.5 MB: CODE.", 9),
         Sentence("It waits; see the page.", 5),
         Sentence("As B. Smith et al. say.", 6),
         Sentence("first item goes on.", 4),

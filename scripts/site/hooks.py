@@ -13,6 +13,7 @@ from typing import Any
 
 import gallery
 import glossary
+import json_keys
 import reference
 from mkdocs.structure.files import File, Files, InclusionLevel
 
@@ -25,9 +26,6 @@ PROJECT = {
 }
 """Markdown outside docs/ and its place on the site."""
 COMING = (
-    "explanation/bounds.md",
-    "reference/json-keys.md",
-    "reference/simulation.md",
     "tutorials/broken-mesh.md",
     "tutorials/first-comparison.md",
     "tutorials/my-number.md",
@@ -53,12 +51,7 @@ def on_config(config: Any) -> Any:
     generated.clear()
     generated.update(reference.pages())
     generated["gallery.md"] = gallery.page()
-    try:
-        import json_keys
-    except ModuleNotFoundError:
-        pass
-    else:
-        generated["reference/json-keys.md"] = json_keys.page()
+    generated["reference/json-keys.md"] = json_keys.page()
     known.clear()
     known.update(glossary.words(glossary.PAGE.read_text("utf-8")))
     config["nav"] = navigation(config["nav"])
