@@ -72,6 +72,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "replay": {"trace": TRACE, "compute": None, "groups": None},
     **{key: {"name": "my-own"} for key in ("register", "register_fabric", "register_scheduler")},
     "expect": {"cluster": "dgx-h100:1", "collective": None, "log": None, "library": None, "system": None},
+    "picture": {"what": RING},
     "measure": {"transport": "threads", "iterations": 1, "matrix": None},
     "measure_chain": {"model": LAYERS, "iterations": 1, "transport": "threads", "compute": None, "link_rate": None},
 }

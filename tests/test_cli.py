@@ -204,6 +204,23 @@ def test_show_and_verify_a_written_schedule(commands: Any, tmp_path: Path) -> No
     assert "rank" in commands.refused("verify", "mesh:4x4", "--schedule", str(file))
 
 
+def test_pictures_are_drawn(commands: Any, tmp_path: Path) -> None:
+    """Of a fabric alone, of the trees of a schedule, of the links of a run."""
+    drawn = {
+        ("show", "dgx-h100:2"): "box 0",
+        ("show", "mesh:4x4", "tto", *SMALL): "tree, lane 0",
+        ("simulate", "mesh:4x4", "ring", *SMALL): "ring: all-reduce of 64KiB on mesh:4x4",
+        ("compare", "mesh:4x4", "--algorithms", "ring,direct", *SMALL): "busy 30 %",
+    }
+    for number, (arguments, text) in enumerate(drawn.items()):
+        file = tmp_path / f"{number}.svg"
+        said = commands.invoke(*arguments, "--picture", str(file)).stdout
+        assert said.endswith(f"Picture: {file}\n")
+        assert text in file.read_text("utf-8")
+    alone = commands.document("show", "dgx-h100:2", "--picture", str(tmp_path / "alone.svg"))
+    assert (alone["ranks"], alone["node_count"], alone["link_count"]) == (16, 26, 64)
+
+
 def test_slots_of_a_timetable_are_no_steps(commands: Any) -> None:
     command = ("mesh:4x4", "optimal", "--bytes", "1MiB")
     figures = commands.document("show", *command)
@@ -293,6 +310,10 @@ def test_algorithm_lists() -> None:
         (["compare", "mesh:4x4", "--report", "no/such/folder.html"], "No such file"),
         (["compare", "mesh:4x4", "--report", ""], ".html"),
         (["compare", "mesh:4x4", "surplus"], "surplus"),
+        (["show", "mesh:4x4"], "give an ALGORITHM, or --picture OUT.svg"),
+        (["show", "mesh:4x4", "ring", "--picture", "ring.png"], "a page of --report saves them as PNG"),
+        (["show", "mesh:4x4", "ring", "--picture", "ring.html"], ".svg"),
+        (["compare", "mesh:4x4", "ring:4", "--picture", "x.svg"], "--picture is for one fabric"),
         (["simulate", "mesh:4x4"], "ALGORITHM"),
         (["verify", "mesh:4x4", "--schedule", "x.json", "--bytes", "1MiB"], "x.json: cannot be read"),
         (["simulate", "mesh:4x4", "--schedule", "x.json", "--root", "0"], "--root is what the schedule says"),

@@ -88,6 +88,7 @@ from .studies.study import Study, study
 from .training.replay import Replay, replay
 from .training.result import Training
 from .training.train import train
+from .view.drawing.picture import Picture, picture
 
 __all__ = [
     "Algorithm",
@@ -119,6 +120,7 @@ __all__ = [
     "NotApplicable",
     "NotProven",
     "Parameter",
+    "Picture",
     "Proof",
     "RailsAdvice",
     "RailsFlight",
@@ -176,6 +178,7 @@ __all__ = [
     "noc",
     "noc_saturation",
     "parse_bytes",
+    "picture",
     "prove_file",
     "rails",
     "rails_flights",

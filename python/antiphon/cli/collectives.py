@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from antiphon.view.terminal.console import progress_bar
 from antiphon.view.text import certified, format_time
 
 
-@command(common="size collective algorithms system fidelity energy report schedules jobs output")
+@command(common="size collective algorithms system fidelity energy report picture schedules jobs output")
 def compare(
     fabrics: tuple[str, ...],
     *,
@@ -46,6 +47,7 @@ def compare(
     all_: bool = False,
     library: str | None = None,
     report: str | None,
+    picture: str | None,
     jobs: int | None,
     time_limit_s: float | None,
     output: str,
@@ -59,7 +61,7 @@ def compare(
         antiphon compare mesh:4x4 --bytes 1MiB --system tto
         antiphon compare mesh:4x4,drop=5-6 --bytes 1MiB --algorithms ring,combs --fidelity alpha-beta,packet
         antiphon compare mesh:4x4 --schedule tto.json --algorithms ring,combs --format markdown
-        antiphon compare ring:8 --bytes 1MiB --report ring.html
+        antiphon compare ring:8 --bytes 1MiB --report ring.html --picture ring.svg
         antiphon compare dgx-a100:2 --collective all-to-all --matrix examples/experts.csv
         antiphon compare dgx-h100:1 --library nccl --algorithms ring,direct
         antiphon compare mesh:4x4 torus:4x4 fbfly:4x4 --bytes 1MiB --algorithms ring,optimal
@@ -68,16 +70,18 @@ def compare(
         fidelity: alpha-beta, packet or flit, or several with commas, side by side.
         all_: Also time what an estimate puts far behind the best.
         library: nccl or rccl: also what its model says, on a preset of GPU boxes (docs/explanation/library.md).
+        picture: Also draw the fabric, its links coloured by how busy the first algorithm keeps them.
         time_limit_s: Of each comparison; what is not done by then is left out, and the exit status is 3: 90, 90s,
             5min or 2h.
     """
     specs = split_specs(algorithms) if algorithms else None
     if schedules:
         refuse_problem(*schedules)
-    problem.part.one_file("--report", report)
-    if report is not None and len(fabrics) > 1:
-        raise click.UsageError("--report is for one fabric")
-    with writing(report, ".html") as write:
+    for option, file in (("--report", report), ("--picture", picture)):
+        problem.part.one_file(option, file)
+        if file is not None and len(fabrics) > 1:
+            raise click.UsageError(f"{option} is for one fabric")
+    with writing(report, ".html") as write, drawing(picture) as draw:
 
         def work(network: antiphon.Fabric) -> Outcome:
             own = schedules_of(schedules, network, problem.size)
@@ -109,10 +113,12 @@ def compare(
                 failure = AntiphonError(message, "not-applicable")
             if comparison.runs:
                 write(partial(_page, network, comparison))
+                draw(network, comparison.best)
             return Outcome(comparison.to_dict(), partial(comparison_document, comparison), failure)
 
         each_group("compare", fabrics, problem.part, output, work, "runs", best_document)
     note(output, report and f"Report: {report}")
+    note(output, picture and f"Picture: {picture}")
 
 
 def _page(network: antiphon.Fabric, comparison: antiphon.Comparison) -> str:
@@ -128,7 +134,18 @@ def schedules_of(paths: Sequence[str], network: antiphon.Fabric, size: str | Non
     return [ours.get(path) or read_schedule(path, network, given) for path in paths]
 
 
-@command(common="size collective system fidelity energy schedule group trace output")
+@contextmanager
+def drawing(path: str | None) -> Iterator[Callable[[antiphon.Fabric, antiphon.Schedule | antiphon.Run | None], None]]:
+    """What draws into a file, as ``writing`` writes; without a path nothing is drawn."""
+    if path is not None:
+        from antiphon.view.drawing.picture import refuse_pixels
+
+        refuse_pixels(path)
+    with writing(path, ".svg") as write:
+        yield lambda network, what: write(lambda: antiphon.picture(network, what).svg)
+
+
+@command(common="size collective system fidelity energy schedule group trace picture output")
 def simulate(
     fabric: str,
     algorithm: str | None = None,
@@ -139,6 +156,7 @@ def simulate(
     fidelity: str = "packet",
     energy: bool,
     trace: str | None,
+    picture: str | None,
     jobs: int | None,
     output: str,
 ) -> None:
@@ -154,30 +172,36 @@ def simulate(
     Args:
         placement: Of another tool's file: where its ranks 0, 1, ... are on the fabric, such as 3,2,1,0.
             [default: 0,1,...]
+        picture: Also draw the fabric, its links coloured by how busy they were.
         jobs: Cores that a long run in packets uses.  [default: all there are]
     """
     one_of(algorithm, schedule)
     problem.part.one_file("--trace", trace)
+    problem.part.one_file("--picture", picture)
     ranks = None if placement is None else _ranks(placement)
     if ranks is not None and schedule is None:
         raise click.UsageError("--placement is for a file of another tool: give --schedule FILE")
 
-    def work(network: antiphon.Fabric) -> Outcome:
-        if schedule is not None:
-            plan = read_schedule(schedule, network, problem.size, ranks)
-        else:
-            plan = problem.build(network, algorithm or "")
-        with progress_bar() as progress:
-            heartbeat = partial(progress, plan.algorithm)
-            timing: dict[str, Any] = {"energy": energy, "trace": trace, "jobs": jobs}
-            run = antiphon.run(network, plan, problem.system, fidelity, progress=heartbeat, **timing)
-        tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
-        if run.energy is not None:
-            tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}
-        return Outcome(run.to_dict() | {"tables": tables}, partial(run_document, run, network))
+    with drawing(picture) as draw:
 
-    each_group("simulate", fabric, problem.part, output, work)
+        def work(network: antiphon.Fabric) -> Outcome:
+            if schedule is not None:
+                plan = read_schedule(schedule, network, problem.size, ranks)
+            else:
+                plan = problem.build(network, algorithm or "")
+            with progress_bar() as progress:
+                heartbeat = partial(progress, plan.algorithm)
+                timing: dict[str, Any] = {"energy": energy, "trace": trace, "jobs": jobs}
+                run = antiphon.run(network, plan, problem.system, fidelity, progress=heartbeat, **timing)
+            draw(network, run)
+            tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+            if run.energy is not None:
+                tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}
+            return Outcome(run.to_dict() | {"tables": tables}, partial(run_document, run, network))
+
+        each_group("simulate", fabric, problem.part, output, work)
     note(output, trace and f"Trace: {trace}")
+    note(output, picture and f"Picture: {picture}")
 
 
 def _ranks(text: str) -> list[int]:
@@ -320,25 +344,43 @@ def bound(fabric: str, *, problem: Problem, fidelity: str = "packet", output: st
     each_group("bound", fabric, problem.part, output, work)
 
 
-@command(common="size collective system group out output", former=("--schedule-json", "out"))
-def show(fabric: str, algorithm: str, *, problem: Problem, out: str | None = None, output: str) -> None:
+@command(common="size collective system group out picture output", former=("--schedule-json", "out"))
+def show(
+    fabric: str,
+    algorithm: str | None = None,
+    *,
+    problem: Problem,
+    out: str | None = None,
+    picture: str | None,
+    output: str,
+) -> None:
     """Print the figures of a schedule that need no simulation.
 
     Examples:
         antiphon show mesh:4x4 tto --bytes 1MiB
         antiphon show mesh:4x4 tto --bytes 1MiB --out tto.json
+        antiphon show mesh:4x4 tto --bytes 1MiB --picture tto.svg
+        antiphon show dgx-h100:4 --picture boxes.svg
 
     Args:
         out: Also write the schedule, OUT.json.
+        picture: Also draw its trees and rings; without ALGORITHM the fabric alone.
     """
     problem.part.one_file("--out", out)
-    with writing(out, ".json") as write:
+    problem.part.one_file("--picture", picture)
+    if algorithm is None and (picture is None or out is not None):
+        raise click.UsageError("give an ALGORITHM, or --picture OUT.svg to draw the fabric alone")
+    with writing(out, ".json") as write, drawing(picture) as draw:
 
         def work(network: antiphon.Fabric) -> Outcome:
+            if algorithm is None:
+                draw(network, None)
+                return Outcome(_fabric_dict(network), lambda: Document([Note(repr(network).strip("<>"))]))
             schedule = problem.build(network, algorithm)
             proof = _proven(network, schedule, problem.system)
             stats = schedule.stats(network)
             write(schedule.to_json)
+            draw(network, schedule)
             document = _figures(network, problem.system, schedule, proof, stats)
             links = {"from": network.links["from"], "to": network.links["to"], "bytes": stats.links["bytes"]}
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
@@ -347,6 +389,18 @@ def show(fabric: str, algorithm: str, *, problem: Problem, out: str | None = Non
             return Outcome(document | tables, partial(schedule_document, network, schedule, document))
 
         each_group("show", fabric, problem.part, output, work)
+    note(output, picture and f"Picture: {picture}")
+
+
+def _fabric_dict(fabric: antiphon.Fabric) -> dict[str, Any]:
+    nodes, links = len(fabric.nodes["rank"]), len(fabric.links["from"])
+    return {
+        "fabric": fabric.name,
+        "group": fabric.members,
+        "ranks": fabric.ranks,
+        "node_count": nodes,
+        "link_count": links,
+    }
 
 
 def _figures(

@@ -66,7 +66,9 @@ COMPLETIONS = {
     "fit": FILE,
     "systems name": completing(antiphon.systems, files=True),
     "endpoints name": completing(antiphon.endpoints, files=True),
-    **dict.fromkeys(("file", "out", "report", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE),
+    **dict.fromkeys(
+        ("file", "out", "report", "picture", "trace", "schedule", "chakra", "calibration", "comm_groups"), FILE
+    ),
 }
 """What shells complete arguments and options from, by their names, or by command and name."""
 METAVARS = {
@@ -233,6 +235,7 @@ SHARED: dict[str, dict[str, Shared]] = {
             **{**_FILE, "metavar": "OUT.json"},
         ),
         "report": Shared("Also write a self-contained HTML page.", "Output", **{**_FILE, "metavar": "OUT.html"}),
+        "picture": Shared("Also draw it.", "Output", **{**_FILE, "metavar": "OUT.svg"}),
         "jobs": Shared("Runs at a time.  [default: as many as cores]", "Running", type=click.IntRange(1, MOST_JOBS)),
         "time_limit_s": Shared(
             "",

@@ -88,6 +88,16 @@ def bound_names(bound: Bound) -> str:
     return bound.binding + "".join(both + less)
 
 
+def allowed(bound: Bound) -> str:
+    """What the rates of links alone allow, and what latency takes, in a sentence."""
+    _, rates = bound.by_rates
+    if not rates:
+        return f"Latency alone takes {format_time(bound.latency_ns)}."
+    return (
+        f"The rates of the links alone allow {format_time(rates)}; latency alone takes {format_time(bound.latency_ns)}."
+    )
+
+
 def limit_text(bound: Bound) -> str:
     """What a lower bound rests on."""
     if bound.binding != "latency":

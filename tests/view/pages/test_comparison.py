@@ -58,7 +58,8 @@ def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     assert page.classes["node"] == 16
     assert page.classes["bound"] == 1
     assert page.classes["js"] == 1, "the script ran"
-    assert page.tags["button"] == len(comparison.runs)
+    columns, pictures = 10, 3
+    assert page.tags["button"] == len(comparison.runs) + columns + 2 * pictures + len(["CSV", "JSON"])
     assert page.tags["tr"] == 1 + len(comparison.runs) + len(comparison.refused)
     assert page.tags["title"] > 48
     assert not page.references
@@ -132,7 +133,7 @@ def test_odd_nodes_are_drawn() -> None:
     text = json.dumps({"schema": "antiphon-fabric/1", "nodes": nodes, "links": links})
     fabric = antiphon.Fabric.from_json(text)
     html = render(fabric, antiphon.compare(fabric, bytes="64KiB", algorithms=["direct"]))
-    box = re.search(r'id="picture" viewBox="0 0 (\d+) (\d+)"', html)
+    box = re.search(r'class="fabric" viewBox="0 0 (\d+) (\d+)"', html)
     assert box is not None
     assert max(int(box[1]), int(box[2])) < 1000
     assert "<b>aaaaaaaaaaaaaaaaaaa… → bbbbbbbbbbbbbbbbbbb…</b>" in html
@@ -141,7 +142,7 @@ def test_odd_nodes_are_drawn() -> None:
 def test_charts_scroll_rather_than_shrink() -> None:
     html = render(*compared("mesh:3x3"))
     assert len(re.findall(r'<div class="wide">\n<svg viewBox="0 0 980 ', html)) == 2
-    assert ".wide > svg { min-width: 720px; }" in html
+    assert ".wide > svg:not(.fabric) { min-width: 720px; }" in html
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
@@ -156,12 +157,13 @@ def test_names_are_escaped() -> None:
     assert "&lt;script&gt;alert" in html
 
 
-def test_large_fabrics_are_not_drawn() -> None:
+def test_large_fabrics_are_heat_maps() -> None:
     fabric = antiphon.Fabric("ring:1025")
     html = render(fabric, antiphon.compare(fabric, "broadcast", "64KiB", ["multitree"]))
     page = Page(html)
     assert "link" not in page.classes
-    assert "is not drawn" in page.text
+    assert page.classes["cell"] == 1025
+    assert "Each cell is a node" in page.text
     assert len(html) < 200_000
 
 

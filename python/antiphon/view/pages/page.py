@@ -38,7 +38,7 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
         lstrip_blocks=True,
     )
     environment.filters |= FILTERS | filters
-    environment.globals |= {"version": __version__}
+    environment.globals |= {"version": __version__, "colours": COLOURS}
     return environment.get_template(name)
 
 
@@ -67,6 +67,39 @@ def time_axis(longest_ns: float, pixels: float) -> Axis:
     count = math.floor(longest_ns / length / step) + 1
     scale = pixels / longest_ns
     return Axis(scale, [(index * step * length * scale, f"{index * step:g}") for index in range(count)], unit)
+
+
+@dataclass(frozen=True)
+class SizeAxis:
+    """A logarithmic axis of sizes in bytes: ``ticks`` are (position in pixels, label in KiB, MiB, ...)."""
+
+    smallest_bytes: float
+    pixels_per_doubling: float
+    ticks: list[tuple[float, str]]
+
+    def at(self, size_bytes: float) -> float:
+        """Where a size is, in pixels."""
+        return self.pixels_per_doubling * math.log2(max(size_bytes, 1e-9) / self.smallest_bytes)
+
+
+def size_axis(smallest_bytes: float, largest_bytes: float, pixels: float) -> SizeAxis:
+    """An axis of ``pixels`` for sizes, with at most nine ticks at powers of two.
+
+    >>> [label for _, label in size_axis(1024, 1 << 20, 500).ticks]
+    ['1 KiB', '4 KiB', '16 KiB', '64 KiB', '256 KiB', '1 MiB']
+    """
+    first, last = math.log2(smallest_bytes), math.log2(max(largest_bytes, 2 * smallest_bytes))
+    step = max(1, math.ceil((last - first) / 8))
+    axis = SizeAxis(smallest_bytes, pixels / (last - first), [])
+    powers = range(math.ceil(first), math.floor(last) + 1, step)
+    axis.ticks.extend((axis.at(2**power), _binary(power)) for power in powers)
+    return axis
+
+
+def _binary(power: int) -> str:
+    """Two to a power of bytes."""
+    unit = max(0, min(power // 10, 5))
+    return f"{2 ** (power - 10 * unit):g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[unit]}"
 
 
 def look(place: int) -> dict[str, str]:

@@ -6,17 +6,15 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from antiphon.view.document import Document
 from antiphon.view.documents.job import wiring_document
+from antiphon.view.drawing.graph import distances
 from antiphon.view.html import html
 from antiphon.view.pages.page import page_template
 from antiphon.view.text import format_bit_rate
 
 WIDTH, HEIGHT, MARGIN = 900.0, 560.0, 70.0
-NUDGE, PASSES = 0.01, 200
-"""By so much hosts that would lie on each other differ at first; then distances are made right so often."""
 BEND, ALONG = 26.0, 0.1
 """Between cables that join the same hosts, across in pixels and along as a part of their length."""
 
@@ -62,25 +60,8 @@ def render(found: dict[str, Any]) -> str:
 
 
 def layout(count: int, edges: list[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Places such that distances are about as many cables as there are between hosts. A ring becomes a circle, a mesh
-    a grid: classical scaling (Torgerson 1952), then majorization of stress (de Leeuw 1977)."""
-    far = np.full((count, count), float(count))
-    np.fill_diagonal(far, 0)
-    for one, other in edges:
-        far[one, other] = far[other, one] = 1
-    for by in range(count):
-        far = np.minimum(far, far[:, by : by + 1] + far[by : by + 1])
-    centred = np.eye(count) - 1 / count
-    values, vectors = np.linalg.eigh(-centred @ far**2 @ centred / 2)
-    turn = 2 * np.pi * np.arange(count) / count
-    flat: NDArray[np.float64] = NUDGE * np.stack([np.sin(turn), np.cos(turn)], axis=1)
-    found = (vectors * np.sqrt(np.maximum(values, 0)))[:, :-3:-1]
-    flat[:, : found.shape[1]] += found
-    for _ in range(PASSES):
-        apart = np.linalg.norm(flat[:, None] - flat[None], axis=2)
-        pull = far / np.where(apart > 0, apart, np.inf)
-        flat = (pull.sum(axis=1, keepdims=True) * flat - pull @ flat) / count
-    flat -= flat.min(axis=0)
+    """Places of hosts in pixels, such that distances are about as many cables as there are between them."""
+    flat = distances(count, edges)
     size = np.maximum(flat.max(axis=0), 1e-9)
     scale = min((WIDTH - 2 * MARGIN) / size[0], (HEIGHT - 2 * MARGIN) / size[1])
     shift = (np.array([WIDTH, HEIGHT]) - size * scale) / 2
