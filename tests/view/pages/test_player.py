@@ -38,7 +38,7 @@ def unpacked(player: dict[str, Any], fabric: antiphon.Fabric, number: int = 0) -
     levels, groups, steps = np.split(frames, [player["shapes"], 2 * player["shapes"]])
     messages = json.loads(zlib.decompress(base64.b64decode(run["messages"])))
     shares = np.cumsum(steps, axis=1, dtype=np.uint8)
-    return run | {"levels": levels, "groups": groups, "shares": shares, "messages": messages}
+    return {**run, "levels": levels, "groups": groups, "shares": shares, "messages": messages}
 
 
 @pytest.mark.parametrize("fidelity", antiphon.fidelities())
