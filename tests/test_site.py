@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -126,6 +127,25 @@ def test_search_finds(browser: Browser, site: Path, query: str, page: str) -> No
     assert any(link.endswith(page) for link in found(browser, site, query)[:10])
 
 
+AXE = """<script>{axe}</script><script>
+addEventListener("load", () => setTimeout(() => axe.run().then(({{ violations }}) => {{
+  const serious = violations.filter(({{ impact }}) => impact === "serious" || impact === "critical");
+  document.title = "found " + JSON.stringify(serious.map(({{ id, nodes }}) => [id, nodes[0].html]));
+}}), 500))</script></body>"""
+
+
+@pytest.mark.parametrize("place", ["index", "explanation/optimal", "reference/commands/compare", "gallery"])
+def test_readers_of_screens_can_read(browser: Browser, site: Path, place: str) -> None:
+    """The rules of axe-core find nothing serious."""
+    axe = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+    page = (site / f"{place}.html").with_name("axe.html")
+    page.write_text((site / f"{place}.html").read_text("utf-8").replace("</body>", AXE.format(axe=axe)), "utf-8")
+    title = re.search(r"<title>(found .*?)</title>", browser.dump_dom(page, 20000), re.DOTALL)
+    page.unlink()
+    assert title
+    assert title[1] == "found []"
+
+
 def test_words_of_the_glossary_have_tooltips(site: Path) -> None:
     page = (site / "explanation/combs.html").read_text("utf-8")
     assert '<abbr title="' in page
@@ -224,7 +244,7 @@ def test_finds_sentences() -> None:
         "item\n  goes on. And ends!\n- second\n\n| a | b |\n|---|---|\n\n```text\nno. No.\n```\n> Quoted. **Bold.** Last\n"
     )
     assert list(sentences(page)) == [
-        Sentence("A rank (e.g. GPU 3) sends 3.5 MB: CODE.", 8),
+        Sentence("A rank (e.g. GPU 3) sends 3.5 MB: CODE.", 9),
         Sentence("It waits; see the page.", 5),
         Sentence("As B. Smith et al. say.", 6),
         Sentence("first item goes on.", 4),

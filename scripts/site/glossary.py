@@ -55,7 +55,8 @@ def marked(html: str, known: dict[str, str]) -> str:
     of = {form: word for word in known for form in forms(word)}
     if not of:
         return html
-    pattern = re.compile(r"(?<![\w-])(" + "|".join(sorted(map(re.escape, of), key=len, reverse=True)) + r")(?![\w-])")
+    longest_first = "|".join(sorted(map(re.escape, of), key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w:=@/.-])({longest_first})(?![\w=@/-]|:\S)")
     seen: set[str] = set()
 
     def tooltip(found: re.Match[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import gallery
 import glossary
+import json_keys
 import reference
 from mkdocs.structure.files import File, Files, InclusionLevel
 
@@ -25,9 +26,6 @@ PROJECT = {
 }
 """Markdown outside docs/ and its place on the site."""
 COMING = (
-    "explanation/bounds.md",
-    "reference/json-keys.md",
-    "reference/simulation.md",
     "tutorials/broken-mesh.md",
     "tutorials/first-comparison.md",
     "tutorials/my-number.md",
@@ -52,13 +50,8 @@ def on_config(config: Any) -> Any:
     """Makes the pages, and fills in what the navigation leaves open."""
     generated.clear()
     generated.update(reference.pages())
-    generated["gallery.md"] = gallery.page()
-    try:
-        import json_keys
-    except ModuleNotFoundError:
-        pass
-    else:
-        generated["reference/json-keys.md"] = json_keys.page()
+    generated.update(gallery.pages())
+    generated["reference/json-keys.md"] = json_keys.page()
     known.clear()
     known.update(glossary.words(glossary.PAGE.read_text("utf-8")))
     config["nav"] = navigation(config["nav"])
@@ -209,3 +202,10 @@ def on_page_content(html: str, *, page: Any, files: Files, **_: Any) -> str:
         made.append(re.sub(r"\bdocs/([\w/-]+\.md)", document, piece) if open_ else piece)
     html = "".join(made)
     return html if place == "reference/words.md" else glossary.marked(html, known)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The name of the theme's search, for screen readers."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )

@@ -27,6 +27,8 @@ const MOST_LANES: usize = 64;
 const MOST_CHUNKS: usize = 16;
 /// The group of what the network does not say.
 pub const NO_GROUP: u8 = u8::MAX;
+/// The place of a job that carries no lane that is followed.
+pub const NOT_FOLLOWED: u32 = u32::MAX;
 
 /// What is to be recorded of the jobs of a plan.
 pub struct PlaybackPlan {
@@ -41,7 +43,7 @@ pub struct PlaybackPlan {
     /// Of every job.
     pub marks: Vec<Mark>,
     /// Jobs that carry a lane that is followed.
-    pub followed: FxHashMap<TransferId, FollowedJob>,
+    pub followed: Vec<FollowedJob>,
     /// The chunks of each lane that are followed, in ascending order.
     chosen: Vec<Vec<u64>>,
 }
@@ -51,14 +53,16 @@ pub struct PlaybackPlan {
 pub struct Mark {
     /// The group of its first lane.
     pub group: u8,
-    /// Whether it carries a lane that is followed.
-    pub followed: bool,
     /// Its phase.
     pub phase: u16,
+    /// Its place among jobs that are followed, or [`NOT_FOLLOWED`].
+    pub followed: u32,
 }
 
 /// A job that is followed.
 pub struct FollowedJob {
+    /// Which it is.
+    pub id: TransferId,
     /// The first of its lanes that is followed.
     lane: LaneId,
     /// The first link of its route, if it has any.
@@ -81,7 +85,7 @@ impl PlaybackPlan {
         let lanes_a_group = lanes.div_ceil(groups);
         let chosen = chosen(plan);
         let first_lane = |job: &Job| plan.lane_ranges(job).first().map_or(0, |range| range.start as usize);
-        let (mut marks, mut followed) = (Vec::with_capacity(plan.jobs.len()), FxHashMap::default());
+        let (mut marks, mut followed) = (Vec::with_capacity(plan.jobs.len()), vec![]);
         for (id, job) in (0..).zip(interruptible(&plan.jobs)) {
             let lane = plan
                 .lane_ranges(job)
@@ -89,13 +93,14 @@ impl PlaybackPlan {
                 .map(|range| range.start)
                 .filter(|&lane| (lane as usize) < chosen.len())
                 .min();
+            let place = if lane.is_some() { followed.len() as u32 } else { NOT_FOLLOWED };
             if let Some(lane) = lane {
                 let link = plan.route(job).first().copied();
                 let message = link.map_or(0, |link| plan.kind(job).packets.count * plan.packet_time(job, link));
-                followed.insert(id, FollowedJob { lane, link, message });
+                followed.push(FollowedJob { id, lane, link, message });
             }
             let group = (first_lane(job) / lanes_a_group) as u8;
-            marks.push(Mark { group, followed: lane.is_some(), phase: job.phase.min(u16::MAX.into()) as u16 });
+            marks.push(Mark { group, phase: job.phase.min(u16::MAX.into()) as u16, followed: place });
         }
         let phases = plan.phase_messages.len().clamp(1, 1 << 16);
         PlaybackPlan { windows, groups: lanes.div_ceil(lanes_a_group), lanes_a_group, phases, marks, followed, chosen }

@@ -311,7 +311,9 @@ def verify(
     problem.part.one_file("--report", report)
     if schedule is not None and is_foreign(schedule):
         if report is not None:
-            raise click.UsageError("--report is for schedules of Antiphon: antiphon import makes one of the file")
+            raise click.UsageError(
+                "--report is not for files of other tools here; simulate --schedule FILE --report has a page"
+            )
         from antiphon.cli.formats import verified_file
 
         path, size = schedule, problem.size

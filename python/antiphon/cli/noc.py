@@ -15,8 +15,10 @@ from antiphon.cli.pages import paged
 from antiphon.errors import AntiphonError
 from antiphon.parallel import in_parallel
 from antiphon.view.documents.network import noc_document, saturation_document
-from antiphon.view.pages import page_of
 from antiphon.view.terminal.console import progress_bar
+
+BELOW = (0.1, 0.3, 0.5, 0.7, 0.85)
+"""Shares of the largest stable rate that a page shows, too: a search only tries rates near it."""
 
 
 @command(
@@ -64,7 +66,10 @@ def noc(
                     network, traffic, progress=partial(progress, "saturation"), jobs=jobs, **parameters
                 )
                 document |= {"unstable_rate": found.unstable_rate, "runs": [found.stable.to_dict()]}
-                write(partial(page_of, found))
+                if report is not None:
+                    below = [share * found.stable.rate for share in BELOW]
+                    lower = in_parallel(lambda one: antiphon.noc(network, traffic, one, **parameters), below, jobs)
+                    write(partial(_saturation_page, found, lower))
                 return Outcome(document, partial(saturation_document, found))
 
             each = _rates(rate or ("0.1",))
@@ -82,6 +87,12 @@ def noc(
     part.one_file("--report", report)
     with paged(report, output) as write:
         each_group("noc", fabric, part, output, work, "runs")
+
+
+def _saturation_page(found: antiphon.Saturation, lower: Sequence[antiphon.NocResult]) -> str:
+    from antiphon.view.pages.noc import render_saturation
+
+    return render_saturation(found, lower)
 
 
 def _page(runs: Sequence[antiphon.NocResult]) -> str:

@@ -181,8 +181,9 @@ def compare(
     bound = bounds[chosen[-1]]
 
     def time(schedule: Schedule, name: str, heartbeat: Heartbeat | None) -> Run:
-        given = {"energy": energy, "playback": playback and name == chosen[-1]}
-        return run(fabric, schedule, system, name, bound=bounds[name], progress=heartbeat, **given)
+        plays = playback and name == chosen[-1]
+        limit = bounds[name]
+        return run(fabric, schedule, system, name, bound=limit, progress=heartbeat, energy=energy, playback=plays)
 
     estimating = estimates and algorithms is None
     Contest(fabric, given, time, list(reversed(chosen)), progress, estimating, deadline).hold(candidates, jobs)

@@ -23,8 +23,8 @@ class Playback(Result):
     windows: int = says("number of windows; the last one may end after the run.")
     lanes_a_group: int = says("lanes that follow each other and count as one in ``links``.")
     links: Table = says(
-        "``link`` (index in the fabric), ``window``, ``busy_ns`` (time for which it transmitted), ``lane`` (the first of"
-        " the group of lanes that it carried longest; -1 where the fidelity does not say); idle links are left out."
+        "``link`` (index in the fabric), ``window``, ``busy_ns`` (time for which it transmitted), ``lane`` (the first"
+        " of the group of lanes that it carried longest; -1 where the fidelity does not say); idle links are left out."
     )
     ranks: Table = says("``rank``, ``window``, ``share`` (0 to 1) of the bytes it receives that it has and has added.")
     phases: Table = says(

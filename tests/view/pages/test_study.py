@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def studied(sizes: int, rates: int = 2, results: int = 1) -> Study:
     """Algorithms, sizes and rates, with a time and further results for each; what is in all is the same."""
     axes = itertools.product(("ring", "tto"), range(sizes), range(rates))
-    values = [{"algorithm": name, "bytes": 1024 << size, "rate": 10.0 * (rate + 1)} for name, size, rate in axes]
+    values: list[dict[str, Any]] = [
+        {"algorithm": name, "bytes": 1024 << size, "rate": 10.0 * (rate + 1)} for name, size, rate in axes
+    ]
     records = [
         {"time_ns": each["bytes"] / each["rate"] + len(each["algorithm"]), "same": 7, "none": None}
         | {f"more_{number}": number + each["bytes"] / 3 for number in range(results)}

@@ -52,7 +52,7 @@ def test_the_page_draws_each_cable_and_what_is_odd() -> None:
     assert "b p3 - c &lt;p3&gt;: loses 5.0% of the packets" in page
     assert "<p3>" not in page
     assert page.count("100 Mbit/s / 200 Mbit/s") == 4
-    assert "<strong>1</strong> thing is odd" in page
+    assert "<strong>One thing is odd:</strong> b p3 - c &lt;p3&gt; loses 5.0% of the packets." in page
     assert "Nothing is odd" in render(found(odd=False))
 
 

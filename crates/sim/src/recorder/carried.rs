@@ -2,10 +2,9 @@
 
 use super::windows::Windows;
 use crate::clock::Ticks;
-use crate::playback::{NO_GROUP, PlaybackPlan};
+use crate::playback::{NO_GROUP, NOT_FOLLOWED, PlaybackPlan};
 use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::TransferId;
-use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// A link and group that transmitted nothing.
@@ -20,8 +19,9 @@ pub struct Carried {
     windows: Vec<Windows<u64>>,
     /// First transmission of each phase.
     pub phases: Vec<Ticks>,
-    /// Time for which the first link of each followed transfer was busy with it.
-    sent: FxHashMap<TransferId, Ticks>,
+    /// Time for which the first link of each followed transfer was busy with it, and after which the next chunk that is
+    /// chosen begins.
+    sent: Vec<(Ticks, Ticks)>,
     /// Transfer, chunk and time at which a followed message began to be sent.
     pub began: Vec<(TransferId, u64, Ticks)>,
     record: Option<Period>,
@@ -30,9 +30,9 @@ pub struct Carried {
 /// A period that is being recorded.
 struct Period {
     /// [`Carried::sent`] at its start.
-    sent: FxHashMap<TransferId, Ticks>,
-    /// As [`Carried::began`], of all chunks.
-    began: Vec<(TransferId, u64, Ticks)>,
+    sent: Vec<(Ticks, Ticks)>,
+    /// Place among those followed, chunk and time of every message of theirs that began.
+    began: Vec<(u32, u64, Ticks)>,
 }
 
 impl Carried {
@@ -43,7 +43,7 @@ impl Carried {
             rows: vec![NONE; links * (of.groups + 1)],
             windows: vec![],
             phases: vec![Ticks::MAX; of.phases],
-            sent: FxHashMap::default(),
+            sent: vec![(0, 0); of.followed.len()],
             began: vec![],
             record: None,
             of: of.clone(),
@@ -60,8 +60,8 @@ impl Carried {
         packet_time: Ticks,
         spacing: Ticks,
     ) {
-        let mark = transfer.map(|id| (id, self.of.marks[id as usize]));
-        let group = mark.map_or(self.of.groups, |(_, mark)| mark.group.into());
+        let mark = transfer.map(|id| self.of.marks[id as usize]);
+        let group = mark.map_or(self.of.groups, |mark| mark.group.into());
         let row = &mut self.rows[link as usize * (self.of.groups + 1) + group];
         if *row == NONE {
             *row = self.windows.len() as u32;
@@ -72,32 +72,35 @@ impl Carried {
             self.windows.push(windows);
         }
         self.windows[*row as usize].add(start, packets, packet_time, spacing, 1);
-        let Some((id, mark)) = mark.filter(|_| packets > 0) else { return };
+        let Some(mark) = mark.filter(|_| packets > 0) else { return };
         let first = &mut self.phases[mark.phase as usize];
         *first = start.min(*first);
-        if mark.followed {
-            self.follow(link, id, start, packets, packet_time, spacing);
+        if mark.followed != NOT_FOLLOWED {
+            self.follow(link, mark.followed, start, packets, packet_time, spacing);
         }
     }
 
     /// A link transmitted packets of a followed transfer. Its chunks follow each other on the first link of its route, so the
     /// time tells which begin there.
-    fn follow(&mut self, link: LinkId, id: TransferId, start: Ticks, packets: u64, packet_time: Ticks, spacing: Ticks) {
-        let of = &self.of.followed[&id];
+    fn follow(&mut self, link: LinkId, place: u32, start: Ticks, packets: u64, packet_time: Ticks, spacing: Ticks) {
+        let of = &self.of.followed[place as usize];
         if of.link != Some(link) || of.message == 0 {
             return;
         }
-        let sent = self.sent.entry(id).or_default();
+        let (sent, next) = &mut self.sent[place as usize];
         let (from, to) = (*sent, *sent + packets * packet_time);
         *sent = to;
+        if to <= *next && self.record.is_none() {
+            return;
+        }
         let at = |chunk: u64| start + (chunk * of.message - from) / packet_time * spacing;
         let chunks = from.div_ceil(of.message)..to.div_ceil(of.message);
         let chosen = self.of.chosen(of);
-        let here =
-            chosen.partition_point(|&chunk| chunk < chunks.start)..chosen.partition_point(|&chunk| chunk < chunks.end);
-        self.began.extend(chosen[here].iter().map(|&chunk| (id, chunk, at(chunk))));
+        let [first, end] = [chunks.start, chunks.end].map(|end| chosen.partition_point(|&chunk| chunk < end));
+        self.began.extend(chosen[first..end].iter().map(|&chunk| (of.id, chunk, at(chunk))));
+        *next = chosen.get(end).map_or(Ticks::MAX, |chunk| chunk * of.message);
         if let Some(record) = &mut self.record {
-            record.began.extend(chunks.map(|chunk| (id, chunk, at(chunk))));
+            record.began.extend(chunks.map(|chunk| (place, chunk, at(chunk))));
         }
     }
 
@@ -117,15 +120,17 @@ impl Carried {
     pub fn repeat(&mut self, periods: u64, period: Ticks) {
         self.windows.iter_mut().for_each(|windows| windows.repeat(periods, period));
         let Some(record) = self.record.take() else { return };
-        let before = |id| record.sent.get(&id).copied().unwrap_or(0);
-        for (id, chunk, at) in record.began {
-            let of = &self.of.followed[&id];
-            let each = (self.sent[&id] - before(id)) / of.message;
+        for (place, chunk, at) in record.began {
+            let (of, place) = (&self.of.followed[place as usize], place as usize);
+            let each = (self.sent[place].0 - record.sent[place].0) / of.message;
             let later = later_chunks(self.of.chosen(of), chunk, each, periods);
-            self.began.extend(later.map(|(chunk, times)| (id, chunk, at + times * period)));
+            self.began.extend(later.map(|(chunk, times)| (of.id, chunk, at + times * period)));
         }
-        for (id, sent) in &mut self.sent {
-            *sent += periods * (*sent - record.sent.get(id).copied().unwrap_or(0));
+        for ((of, sent), before) in self.of.followed.iter().zip(&mut self.sent).zip(record.sent) {
+            sent.0 += periods * (sent.0 - before.0);
+            let begun = |&chunk: &u64| chunk * of.message < sent.0;
+            let chosen = self.of.chosen(of);
+            sent.1 = chosen.get(chosen.partition_point(begun)).map_or(Ticks::MAX, |chunk| chunk * of.message);
         }
     }
 

@@ -4,7 +4,7 @@ use super::carried::later_chunks;
 use super::windows::Windows;
 use crate::clock::Ticks;
 use crate::plan::RunPlan;
-use crate::playback::PlaybackPlan;
+use crate::playback::{NOT_FOLLOWED, PlaybackPlan};
 use antiphon_model::schedule::TransferId;
 use std::sync::Arc;
 
@@ -36,11 +36,13 @@ impl Received {
         let (job, mark) = (&plan.jobs[id as usize], self.of.marks[id as usize]);
         // What a switch receives is nobody's.
         if let Some(windows) = self.ranks.get_mut(job.to as usize) {
-            windows.add(now.saturating_sub(1), 1, 1, 1, plan.kind(job).bytes);
+            windows.add_point(now.saturating_sub(1), plan.kind(job).bytes);
         }
         let (first, last) = &mut self.phases[mark.phase as usize];
         (*first, *last) = (now.min(*first), now.max(*last));
-        if mark.followed && self.of.chosen(&self.of.followed[&id]).binary_search(&chunk).is_ok() {
+        if mark.followed != NOT_FOLLOWED
+            && self.of.chosen(&self.of.followed[mark.followed as usize]).binary_search(&chunk).is_ok()
+        {
             self.ended.push((id, chunk, now));
         }
     }
@@ -63,8 +65,8 @@ impl Received {
             let mark = self.of.marks[id as usize];
             let last = &mut self.phases[mark.phase as usize].1;
             *last = (at + periods * period).max(*last);
-            if mark.followed {
-                let chosen = self.of.chosen(&self.of.followed[&id]);
+            if mark.followed != NOT_FOLLOWED {
+                let chosen = self.of.chosen(&self.of.followed[mark.followed as usize]);
                 let later = later_chunks(chosen, chunk, chunks[id as usize] as u64, periods);
                 self.ended.extend(later.map(|(chunk, times)| (id, chunk, at + times * period)));
             }

@@ -77,6 +77,16 @@ impl<A: Amount> Windows<A> {
         }
     }
 
+    /// The tick from `at` on was in use.
+    #[inline]
+    pub fn add_point(&mut self, at: Ticks, weight: A) {
+        if let Some(record) = &mut self.record {
+            record.push((at, at + 1, weight));
+        }
+        self.reach(at + 1);
+        self.sums[(at >> self.shift) as usize] += weight;
+    }
+
     /// All of the time from `start` to `end`, which they reach to, was in use.
     #[inline]
     fn add_one(&mut self, start: Ticks, end: Ticks, weight: A) {

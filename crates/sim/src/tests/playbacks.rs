@@ -21,7 +21,7 @@ fn playbacks_say_what_traces_say() {
     for (spec, bytes) in cases {
         let collective = Collective::new(Kind::AllReduce);
         let schedule = algorithm::build(&fabric, &tto(), collective, bytes, spec).unwrap();
-        for fidelity in Fidelity::ALL.iter().map(|choice| choice.value) {
+        for fidelity in Fidelity::ALL.iter().map(|choice| choice.1) {
             let (result, trace) = both(&fabric, &schedule, &tto(), fidelity);
             let playback = result.playback.clone().unwrap();
             assert!((1..=128).contains(&playback.windows), "{spec}");

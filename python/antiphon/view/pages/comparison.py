@@ -59,6 +59,7 @@ def render(fabric: Fabric, comparison: Comparison, more: str = "") -> str:
         lines=_lines(comparison),
         drawing=drawing,
         player=played(fabric, ranking),
+        figures=_figures(comparison, brief=drawing.heat),
         levels=LEVELS,
         links=_LinkData(fabric, drawing, ranking),
         platform=platform(comparison.system),
@@ -93,6 +94,15 @@ def _note(run: Run) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def _figures(comparison: Comparison, brief: bool) -> dict[str, Any]:
+    """The figures of the page, to be saved; if ``brief``, without a number for each link of each bound."""
+    found = comparison.to_dict()
+    if brief:
+        for each in (found, *found["runs"]):
+            each["bound"]["limit"] = {"text": each["bound"]["limit"]["text"]}
+    return found
 
 
 class _LinkData:

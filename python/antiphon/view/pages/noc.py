@@ -44,15 +44,15 @@ def render(runs: Sequence[NocResult]) -> str:
     return _page(ordered, verdict, least, noc_document(ordered))
 
 
-def render_saturation(found: Saturation) -> str:
-    """The page of a saturation, with all runs of its search, as text."""
+def render_saturation(found: Saturation, more: Sequence[NocResult] = ()) -> str:
+    """The page of a saturation, with all runs of its search and ``more``, as text."""
     if found.unstable_rate is None:
         verdict = Markup("The network <strong>keeps up</strong> with every rate.")
     else:
         verdict = Markup(
             "The network keeps up to <strong>{} flits</strong> per rank and cycle, and no longer at {}."
         ).format(f"{found.stable.rate:.4g}", f"{found.unstable_rate:.4g}")
-    runs = sorted(found.tried or (found.stable,), key=lambda run: run.rate)
+    runs = sorted((*more, *(found.tried or (found.stable,))), key=lambda run: run.rate)
     return _page(runs, verdict, found.unstable_rate, saturation_document(found))
 
 

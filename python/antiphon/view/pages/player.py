@@ -32,6 +32,8 @@ RICHNESS = ((1, 2048), (2, 1024), (4, 512), (4, 128))
 LEVELS = 15
 """Steps of brightness, besides idle."""
 NO_LANE = 255
+MOST_STEPS = 128
+"""More steps are shown several at a time."""
 GANTT_WIDTH, GANTT_ROW = 820.0, 30.0
 """Pixels."""
 NARROWEST = 0.6
@@ -43,8 +45,8 @@ Block = tuple[float, float, str, int]
 
 @dataclass(frozen=True)
 class _Frames:
-    """What shapes do in each window: ``levels`` from 0 (idle) to LEVELS, ``groups`` of lanes (NO_LANE: unknown), and the
-    ``shares`` of what each rank receives that it has, in 255ths. ``lane_of`` is the first lane of each group."""
+    """What shapes do in each window: ``levels`` from 0 (idle) to LEVELS, ``groups`` of lanes (NO_LANE: unknown), and
+    the ``shares`` of what each rank receives that it has, in 255ths. A ``window`` is in nanoseconds, or steps."""
 
     levels: Bytes
     groups: Bytes
@@ -87,7 +89,7 @@ def _fitting(fabric: Fabric, run: Run, playback: Playback, most: int) -> dict[st
             "lanes": int(playback.lanes_a_group),
             "phases": [[row["name"], row["start_ns"], row["finish_ns"]] for row in playback.phases.rows()],
             "frames": few.packed(),
-            "messages": _packed(json.dumps(_followed(fabric, playback, messages), separators=(",", ":")).encode()),
+            "messages": _packed_messages(_followed(fabric, playback, messages)),
         }
         if len(found["frames"]) + len(found["messages"]) <= most:
             return found
@@ -95,56 +97,53 @@ def _fitting(fabric: Fabric, run: Run, playback: Playback, most: int) -> dict[st
 
 
 def steps_of(fabric: Fabric, schedule: Schedule) -> dict[str, Any] | None:
-    """The first chunk of every lane of a schedule for the player, step by step, phase after phase; None without steps."""
-    transfers = {name: np.asarray(column) for name, column in schedule.transfers.items()}
+    """The first chunk of every lane of a schedule for the player, phase after phase; None if nothing is sent."""
+    transfers, payloads, routes = schedule.transfers, schedule.payloads, schedule.routes
     if not len(transfers["from"]):
         return None
     names = [name for name, _ in schedule.stats(fabric).phases]
-    phases = transfers["phase"].astype(np.int64)
+    phase, step = transfers["phase"].astype(np.int64), transfers["step"].astype(np.int64)
     lengths = np.zeros(len(names), np.int64)
-    np.maximum.at(lengths, phases, transfers["step"].astype(np.int64) + 1)
+    np.maximum.at(lengths, phase, step + 1)
     ends = np.cumsum(lengths)
-    at = transfers["step"].astype(np.int64) + (ends - lengths)[phases]
-    steps = int(ends[-1])
-    payloads, routes = ({name: np.asarray(column) for name, column in of.items()} for of in (schedule.payloads, schedule.routes))
-    count = len(phases)
-    lanes = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(lanes, payloads["transfer"], payloads["lane"].astype(np.int64))
-    merge = -(-steps // 128)
-    windows = -(-steps // merge)
+    at, steps = step + (ends - lengths)[phase], int(ends[-1])
+    merged = -(-steps // MOST_STEPS)
+    shape = (len(fabric.links["from"]), -(-steps // merged))
     together = -(-len(schedule.lanes["offset"]) // NO_LANE)
-    links, window = routes["link"].astype(np.int64), at[routes["transfer"]] // merge
-    levels = np.zeros((len(fabric.links["from"]), windows), np.uint8)
-    groups = np.full(levels.shape, NO_LANE, np.uint8)
-    levels[links, window] = LEVELS
-    groups[links, window] = lanes[routes["transfer"]] // together
-    received = np.zeros((fabric.ranks, windows))
+    lane = np.full(len(phase), np.iinfo(np.int64).max)
+    np.minimum.at(lane, payloads["transfer"], payloads["lane"].astype(np.int64))
+    levels, groups = np.zeros(shape, np.uint8), np.full(shape, NO_LANE, np.uint8)
+    place = routes["link"], at[routes["transfer"]] // merged
+    levels[place], groups[place] = LEVELS, lane[routes["transfer"]] // together
+    received = np.zeros((fabric.ranks, shape[1]))
     inside = transfers["to"] < fabric.ranks
     sizes = transfers["message_bytes"] * transfers["chunks"]
-    np.add.at(received, (transfers["to"][inside], at[inside] // merge), sizes[inside])
-    rows: dict[int, list[Any]] = {}
-    link_of = np.split(links, np.cumsum(np.bincount(routes["transfer"], minlength=count))[:-1])
-    for transfer, lane in sorted(zip(payloads["transfer"].tolist(), payloads["lane"].tolist(), strict=True), key=lambda each: at[each[0]]):
-        ends_of = (int(transfers["from"][transfer]), int(transfers["to"][transfer]), int(transfers["reduces"][transfer]))
-        rows.setdefault(lane, []).append([*ends_of, int(at[transfer]), int(at[transfer]) + 1, link_of[transfer].tolist()])
-    followed, total = [], 0
-    for lane in sorted(rows):
-        total += len(rows[lane])
-        if followed and total > RICHNESS[0][1]:
-            break
-        followed.append([lane, 0, rows[lane]])
-    starts = (ends - lengths).tolist()
+    np.add.at(received, (transfers["to"][inside], at[inside] // merged), sizes[inside])
     found = {
         "name": schedule.algorithm,
         "length": steps,
-        "window": merge,
-        "windows": windows,
+        "window": merged,
+        "windows": shape[1],
         "lanes": together,
-        "phases": [[name, start, end] for name, start, end in zip(names, starts, ends.tolist(), strict=True)],
-        "frames": _Frames(*_shown(fabric, levels, groups), _shares(received), merge).packed(),
-        "messages": _packed(json.dumps(followed, separators=(",", ":")).encode()),
+        "phases": [list(each) for each in zip(names, (ends - lengths).tolist(), ends.tolist(), strict=True)],
+        "frames": _Frames(*_shown(fabric, levels, groups), _shares(received), merged).packed(),
+        "messages": _packed_messages(_steps_followed(schedule, at)),
     }
     return _player(fabric, [found], "step")
+
+
+def _steps_followed(schedule: Schedule, at: NDArray[np.int64]) -> list[Any]:
+    """As ``_followed``, of the first chunk; ``at`` has the step of each transfer."""
+    transfers, payloads, routes = schedule.transfers, schedule.payloads, schedule.routes
+    ends = np.cumsum(np.bincount(routes["transfer"], minlength=len(at)))
+    links = np.split(routes["link"], ends[:-1])
+    lanes: dict[int, list[Any]] = {}
+    order = np.argsort(at[payloads["transfer"]], kind="stable")
+    for transfer, lane in zip(payloads["transfer"][order].tolist(), payloads["lane"][order].tolist(), strict=True):
+        message = [int(transfers[name][transfer]) for name in ("from", "to", "reduces")]
+        first = int(at[transfer])
+        lanes.setdefault(lane, []).append([*message, first, first + 1, links[transfer].tolist()])
+    return _fewest([[lane, 0, lanes[lane]] for lane in sorted(lanes)], RICHNESS[0][1])
 
 
 def _player(fabric: Fabric, runs: list[dict[str, Any] | None], unit: str) -> dict[str, Any]:
@@ -170,7 +169,8 @@ def _frames(fabric: Fabric, playback: Playback, time_ns: float) -> _Frames:
     share = np.zeros(shape)
     share[table["link"], table["window"]] = table["busy_ns"] / lengths[table["window"]]
     groups = np.full(shape, NO_LANE, np.uint8)
-    groups[table["link"], table["window"]] = np.where(table["lane"] < 0, NO_LANE, table["lane"] // playback.lanes_a_group)
+    group = np.where(table["lane"] < 0, NO_LANE, table["lane"] // playback.lanes_a_group)
+    groups[table["link"], table["window"]] = group
     shares = np.zeros((fabric.ranks, playback.windows), np.uint8)
     ranks = playback.ranks
     shares[ranks["rank"], ranks["window"]] = np.floor(255 * ranks["share"])
@@ -218,8 +218,8 @@ def _merged(frames: _Frames, by: int) -> _Frames:
 
 
 def _followed(fabric: Fabric, playback: Playback, most: int) -> list[Any]:
-    """Chunks with their messages, ``[lane, chunk, [from, to, adds, start, finish, links]]``: of as many lanes as fit, the
-    first chunk before others."""
+    """Chunks with their messages, ``[lane, chunk, [from, to, adds, start, finish, links]]``: of as many lanes as fit,
+    the first chunk before others."""
     routes: list[list[int]] = [[] for _ in range(playback.messages.height)]
     if not _is_heat(fabric):
         for message, link in zip(playback.hops["message"].tolist(), playback.hops["link"].tolist(), strict=True):
@@ -229,13 +229,18 @@ def _followed(fabric: Fabric, playback: Playback, most: int) -> list[Any]:
         start = None if np.isnan(row["start_ns"]) else round(row["start_ns"], 1)
         message = [row["from"], row["to"], int(row["adds"]), start, round(row["finish_ns"], 1), route]
         chunks.setdefault((row["lane"], row["chunk"]), []).append(message)
-    kept, total = [], 0
-    for (lane, chunk), messages in sorted(chunks.items(), key=lambda each: (each[0][1] > 0, each[0])):
-        total += len(messages)
-        if kept and total > most:
-            break
-        kept.append([lane, chunk, messages])
-    return sorted(kept, key=lambda each: each[:2])
+    first_chunks_first = sorted(chunks, key=lambda each: (each[1] > 0, each))
+    return sorted(_fewest([[*each, chunks[each]] for each in first_chunks_first], most), key=lambda each: each[:2])
+
+
+def _fewest(chunks: list[list[Any]], most: int) -> list[list[Any]]:
+    """The first of some chunks that have at most so many messages together, one at least."""
+    totals = np.cumsum([len(messages) for _, _, messages in chunks])
+    return chunks[: max(1, int(np.searchsorted(totals, most, side="right")))]
+
+
+def _packed_messages(chunks: list[Any]) -> str:
+    return _packed(json.dumps(chunks, separators=(",", ":")).encode())
 
 
 def _packed(data: bytes) -> str:
@@ -246,7 +251,7 @@ def _packed(data: bytes) -> str:
 
 
 def gantt(tracks: Mapping[str, Sequence[Block]]) -> dict[str, Any]:
-    """A chart of what happens when, a track for each name, for ``players.gantt``. Blocks of a track that overlap lie in rows."""
+    """A chart of what happens when, a track for each name, for ``players.gantt``. Blocks that overlap lie in rows."""
     ends = [finish for blocks in tracks.values() for _, finish, _, _ in blocks]
     axis = time_axis(max(ends, default=1.0) or 1.0, GANTT_WIDTH)
     drawn, top = [], 0.0
@@ -271,7 +276,8 @@ def gantt(tracks: Mapping[str, Sequence[Block]]) -> dict[str, Any]:
         ]
         drawn.append({"name": name, "y": top, "blocks": rows})
         top += GANTT_ROW
-    return {"axis": axis, "tracks": drawn, "width": GANTT_WIDTH, "row": GANTT_ROW, "height": top, "length_ns": max(ends, default=0.0)}
+    size = {"width": GANTT_WIDTH, "row": GANTT_ROW, "height": top}
+    return {"axis": axis, "tracks": drawn, "length_ns": max(ends, default=0.0), **size}
 
 
 def rails_gantt(run: RailsRun) -> dict[str, Any]:

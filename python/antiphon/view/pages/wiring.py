@@ -55,7 +55,13 @@ def render(found: dict[str, Any]) -> str:
     rest = Document(wiring_document(found).parts[bool(pairs) :])
     template = page_template("wiring.html")
     return template.render(
-        hosts=places, cables=cables, count=len(pairs), odd=found["odd"], sections=sections_of(rest), width=WIDTH, height=HEIGHT
+        hosts=places,
+        cables=cables,
+        count=len(pairs),
+        odd=found["odd"],
+        sections=sections_of(rest),
+        width=WIDTH,
+        height=HEIGHT,
     )
 
 
