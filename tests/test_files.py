@@ -67,8 +67,10 @@ def test_an_output_that_is_an_input_is_refused(tmp_path: Path, monkeypatch: pyte
         assert f"{Path(out)}: is read by the same command; write another file" in found.output.replace("./", "")
     assert (tmp_path / "fabric.json").read_text() == fabric
     assert (tmp_path / "s.json").read_text() == schedule
-    assert run(main, [*simulate, "--trace", "new.json"]).exit_code == 0
-    assert run(main, [*simulate, "--trace", "new.json"]).exit_code == 0
+    expected = ["expect", "dgx-h100:2", "--log", str(Path(__file__).parent.parent / "examples" / "h100x16.log")]
+    for command in ([*simulate, "--trace", "new.json", "--picture", "new.svg"], [*expected, "--fit", "new.toml"]):
+        assert run(main, command).exit_code == 0
+        assert run(main, command).exit_code == 0, "what it wrote itself may be replaced"
 
 
 def test_keys_that_are_there_twice_are_refused() -> None:

@@ -28,7 +28,7 @@ FOUND, WRONG, LATE, INTERRUPTED, GONE = 1, 2, 3, 130, 141
 """Exit status: a finding; mistakes, files, sizes; a time limit; Ctrl-C; the reader of the output has gone."""
 ENDLESS = re.compile(r"(?<=\d{40})\d+")
 """What messages leave out of a number: more digits than any that is right has."""
-OUTPUTS = ("--out", "--schedule-json", "--report", "--trace")
+OUTPUTS = ("--fit", "--out", "--picture", "--report", "--schedule-json", "--trace")
 """Options that name a file to write."""
 FINDINGS = ("not-applicable", "not-proven", "stalled")
 """Codes of errors that answer what was asked: nothing fits, or a schedule is wrong."""
