@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import json_keys
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from records import has_keys

@@ -240,8 +240,10 @@ def sentences(markdown: str) -> Iterator[Sentence]:
 
 def test_finds_sentences() -> None:
     page = (
-        "# One two\n\nA rank (e.g. GPU 3) sends 3.5 MB: `a b c`. It\nwaits; see [the page](x.md). As B. Smith et al. say.\n- first "
-        "item\n  goes on. And ends!\n- second\n\n| a | b |\n|---|---|\n\n```text\nno. No.\n```\n> Quoted. **Bold.** Last\n"
+        "# One two\n\nA rank (e.g. GPU 3) sends 3.5 MB: `a b c`. It\nwaits; see [the page](x.md). "
+        "As B. Smith et al. say.\n"
+        "- first item\n  goes on. And ends!\n- second\n\n| a | b |\n|---|---|\n\n```text\nno. No.\n```\n"
+        "> Quoted. **Bold.** Last\n"
     )
     assert list(sentences(page)) == [
         Sentence("A rank (e.g. GPU 3) sends 3.5 MB: CODE.", 9),
