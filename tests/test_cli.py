@@ -608,6 +608,7 @@ def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
         ("verify", "ring:4", "ring", *SMALL),
         ("show", "ring:4", "ring", *SMALL),
         ("show", "aries:4x4", "ring", *SMALL),
+        ("show", "ring:4", "--picture", str(tmp_path / "ring.svg")),
         ("export", "ring:4", "ring", *SMALL, "--out", str(tmp_path / "ring.xml")),
         ("export", "ring:4", "ring", *SMALL, "--format", "chakra", "--out", str(tmp_path / "ring")),
         ("export", "ring:4", "--format", "dot", "--out", str(tmp_path / "ring.dot")),

@@ -97,6 +97,7 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
     },
     "show": {
         **SCHEDULE,
+        "node_count, link_count": "Of a fabric alone, with `--picture`: how many it has.",
         "verified": "As in [verify](#verify).",
         "messages": "Transfers times their chunks.",
         "steps": "Steps over all phases; of a schedule by a timetable, its slots.",

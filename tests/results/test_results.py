@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from looked import Looked
 
 import antiphon
 from antiphon import AntiphonError, Comparison, Result, plot
@@ -86,6 +87,24 @@ def test_it_is_shown_in_a_line_and_in_notebooks(result: Result) -> None:
         assert page.count("<tr>") == min(result.table().height, 20) + 1
     else:
         assert html(document) in page
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=each)
+def test_it_has_a_page(result: Result, tmp_path: Path) -> None:
+    result.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page == result.page()
+    Looked(page)
+
+
+def test_a_page_that_draws_the_fabric_needs_it(tmp_path: Path) -> None:
+    own = antiphon.Fabric.from_json(RING.to_json(), "mine")
+    run = antiphon.run(own, antiphon.build(own, "ring", bytes="64KiB"))
+    with pytest.raises(AntiphonError, match="give the fabric, too"):
+        run.page()
+    assert "mine" in Looked(run.page(own)).text
+    part = antiphon.Fabric("mesh:2x3").group("0,1,3,4")
+    assert "mesh:2x3[0,1,3,4]" in Looked(antiphon.compare(part, bytes="4KiB", algorithms="ring").page()).text
 
 
 @pytest.mark.parametrize("result", [each for each in RESULTS if hasattr(each, "plot")], ids=each)

@@ -11,7 +11,7 @@ use antiphon_model::{fabric, system};
 use antiphon_plan::algorithm;
 use antiphon_proof::{Proof, Proven, prove_watched};
 use antiphon_sim as simulation;
-use antiphon_sim::{Fidelity, Flight, Order, RunOptions, SimulationResult};
+use antiphon_sim::{Fidelity, Flight, Order, Playback, RunOptions, SimulationResult};
 use bound::Certified;
 use pyo3::ffi;
 use pyo3::types::PyTuple;
@@ -190,14 +190,14 @@ fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'p
 
 /// Proves a schedule, then times it on `system`, a preset's name or a `System`, at the fidelity `alpha-beta`, `packet`
 /// or `flit`: a `SimulationResult`, times in ns, sizes in bytes; with `energy` also what it takes. `progress` is called
-/// with the share done, 0 to 1, `trace` with what happened when, in Chrome's trace event format. A long run in packets uses
-/// up to `jobs` cores.
+/// with the share done, 0 to 1, `trace` with what happened when, in Chrome's trace event format; with `playback`
+/// also what links carried over time. A long run in packets uses up to `jobs` cores.
 ///
 /// Raises AntiphonError: as `verify`; `unknown-name`, `stalled` with the chain of waits, `too-large`. Ctrl-C raises
 /// KeyboardInterrupt.
 #[literal_defaults]
 #[pyfunction]
-#[pyo3(signature = (fabric, schedule, system = "generic", fidelity = "packet", progress = None, energy = false, trace: "Callable[[str], object] | None" = None, jobs = 1) -> "SimulationResult")]
+#[pyo3(signature = (fabric, schedule, system = "generic", fidelity = "packet", progress = None, energy = false, trace: "Callable[[str], object] | None" = None, jobs = 1, playback = false) -> "SimulationResult")]
 pub fn simulate<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -208,8 +208,9 @@ pub fn simulate<'py>(
     energy: bool,
     trace: Option<Py<PyAny>>,
     jobs: Fit<usize>,
+    playback: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = RunOptions { energy, cores: jobs.0 };
+    let options = RunOptions { energy, playback, cores: jobs.0 };
     let (fabric, given, system) = (&fabric.0, schedule, system.get()?);
     let schedule = &given.0;
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
@@ -429,7 +430,44 @@ fn result_record<'py>(
         flights: flights,
         timeline: utilization,
         energy: energy,
+        playback: result.playback.as_ref().map(|playback| playback_record(py, playback)).transpose()?,
         endpoint_use: result.endpoint.as_ref().map(|uses| use_record(py, uses, result.time_ps)).transpose()?,
+    })
+}
+
+fn playback_record<'py>(py: Python<'py>, of: &Playback) -> PyResult<Bound<'py, PyAny>> {
+    let links = table!(py, row in of.links.iter(), {
+        link: i64::from(row.link),
+        window: i64::from(row.window),
+        busy_ns,
+        lane: row.lane.map_or(-1, i64::from),
+    })?;
+    let ranks = table!(py, row in of.ranks.iter(), {
+        rank: i64::from(row.rank),
+        window: i64::from(row.window),
+        share,
+    })?;
+    let messages = table!(py, row in of.messages.iter(), {
+        lane: i64::from(row.lane),
+        chunk,
+        transfer: i64::from(row.transfer),
+        phase: i64::from(row.phase),
+        from: i64::from(row.from),
+        to: i64::from(row.to),
+        adds,
+        start_ns: row.start_ps.map_or(f64::NAN, nanos),
+        finish_ns,
+    })?;
+    let hops: Vec<_> =
+        (0i64..).zip(&of.messages).flat_map(|(at, row)| row.route.iter().map(move |&link| (at, link))).collect();
+    record!(py, "Playback", {
+        ..of: windows, lanes_a_group;
+        window_ns: of.window_ps / units::PICOS_PER_NANO as f64,
+        links: links,
+        ranks: ranks,
+        phases: table!(py, row in of.phases.iter(), { name: row.name.as_str(), start_ns, finish_ns })?,
+        messages: messages,
+        hops: table!(py, row in hops.iter(), { message: row.0, link: i64::from(row.1) })?,
     })
 }
 

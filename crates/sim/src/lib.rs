@@ -15,6 +15,7 @@ mod network;
 mod on_cores;
 mod period;
 mod plan;
+mod playback;
 pub mod rails;
 mod recorder;
 mod result;
@@ -27,6 +28,7 @@ mod turns;
 mod units;
 
 pub use flight::{Flight, FlightRow, Order, Timed};
+pub use playback::{CarriedRow, MessageRow, PhaseRow, Playback, ReceivedRow};
 pub use result::{ChunkRow, ContendedRow, LinkRow, RankRow, SimulationResult, Timeline};
 pub use running::{Running, run_beside};
 pub use trace::{MOST_EVENTS, Span, Trace, Track};
@@ -44,6 +46,7 @@ use machine::{Machine, Shortcuts};
 pub use network::Fidelity;
 use network::{Client, Network, with_machine};
 use plan::RunPlan;
+use playback::PlaybackPlan;
 
 /// Times a schedule on the fabric for which it was proven.
 ///
@@ -72,13 +75,15 @@ pub fn simulate(
 pub struct RunOptions {
     /// What it takes, too.
     pub energy: bool,
+    /// What links carried and ranks received over time, too.
+    pub playback: bool,
     /// Cores that a long run of one schedule in packets may use.
     pub cores: usize,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { energy: false, cores: 1 }
+        RunOptions { energy: false, playback: false, cores: 1 }
     }
 }
 
@@ -112,9 +117,7 @@ pub fn simulate_flights(
 ) -> Result<SimulationResult> {
     fastest(system, |system| {
         let mut plan = proven_plan(fabric, flights, system)?;
-        if options.energy {
-            plan.power = Some(PowerRates::new(&plan));
-        }
+        plan.record(options);
         run(&plan, order, fidelity, Shortcuts { cores: options.cores, ..Shortcuts::default() }, progress)
     })
 }
@@ -134,9 +137,7 @@ pub fn trace_flights(
 ) -> Result<SimulationResult> {
     let result = fastest(system, |system| {
         let mut plan = proven_plan(fabric, flights, system)?;
-        if options.energy {
-            plan.power = Some(PowerRates::new(&plan));
-        }
+        plan.record(options);
         trace::expect_few(&plan, fidelity)?;
         plan.trace = true;
         run(&plan, order, fidelity, Shortcuts::default(), progress)
@@ -168,6 +169,14 @@ fn check_fabric(fabric: &Fabric, flights: &[Flight]) -> Result<()> {
 fn proven_plan<'a>(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<RunPlan<'a>> {
     check_fabric(fabric, flights)?;
     RunPlan::new(fabric, flights, system)
+}
+
+impl RunPlan<'_> {
+    /// What is asked for besides times is recorded.
+    fn record(&mut self, options: RunOptions) {
+        self.power = options.energy.then(|| PowerRates::new(self));
+        self.playback = options.playback.then(|| PlaybackPlan::new(self).into());
+    }
 }
 
 /// Runs the flights of a plan.

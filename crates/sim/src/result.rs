@@ -4,6 +4,7 @@ use super::Fidelity;
 use super::energy::energy;
 use super::flight::{FlightRow, Ranking};
 use super::plan::RunPlan;
+use super::playback::Playback;
 use super::recorder::{Deliveries, Traffic};
 use super::trace::Trace;
 use crate::rails::EndpointUse;
@@ -109,6 +110,9 @@ pub struct SimulationResult {
     /// What happened when, where somebody asked.
     #[serde(skip)]
     pub trace: Option<Trace>,
+    /// What can be played, where somebody asked.
+    #[serde(skip)]
+    pub playback: Option<Playback>,
     /// What the parts of the endpoint did, where it has some.
     #[serde(skip)]
     pub endpoint: Option<EndpointUse>,
@@ -193,6 +197,7 @@ pub fn collect(
         events,
         energy,
         trace: Trace::of(plan, deliveries, traffic),
+        playback: Playback::of(plan, deliveries, traffic, time),
         endpoint: None,
     }
 }

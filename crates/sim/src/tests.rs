@@ -5,6 +5,7 @@ mod endpoints;
 mod fast_links;
 mod flights;
 mod on_cores;
+mod playbacks;
 mod protocols;
 mod routers;
 mod runs;
@@ -361,7 +362,9 @@ fn result(
     fidelity: Fidelity,
     shortcuts: Shortcuts,
 ) -> Result<(SimulationResult, u64)> {
-    let result = run(&RunPlan::new(fabric, flights, system)?, Order::Fifo, fidelity, shortcuts, &mut |_| true)?;
+    let mut plan = RunPlan::new(fabric, flights, system)?;
+    plan.record(RunOptions { playback: true, ..RunOptions::default() });
+    let result = run(&plan, Order::Fifo, fidelity, shortcuts, &mut |_| true)?;
     let events = result.events;
     Ok((SimulationResult { events: 0, ..result }, events))
 }

@@ -16,6 +16,7 @@ from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome, Part, Problem, each_group
 from antiphon.cli.options import is_right
 from antiphon.cli.output import note, tell, writing
+from antiphon.cli.pages import paged
 from antiphon.collective.comparison import bounded
 from antiphon.collective.matrix import size_text
 from antiphon.collective.schedules import is_foreign, read_schedule
@@ -31,11 +32,12 @@ from antiphon.view.documents.collective import (
     run_document,
     schedule_document,
 )
+from antiphon.view.pages import page_of
 from antiphon.view.terminal.console import progress_bar
 from antiphon.view.text import certified, format_time
 
 
-@command(common="size collective algorithms system fidelity energy report picture schedules jobs output")
+@command(common="size collective algorithms system fidelity energy report opened picture schedules jobs output")
 def compare(
     fabrics: tuple[str, ...],
     *,
@@ -81,7 +83,7 @@ def compare(
         problem.part.one_file(option, file)
         if file is not None and len(fabrics) > 1:
             raise click.UsageError(f"{option} is for one fabric")
-    with writing(report, ".html") as write, drawing(picture) as draw:
+    with paged(report, output) as write, drawing(picture) as draw:
 
         def work(network: antiphon.Fabric) -> Outcome:
             own = schedules_of(schedules, network, problem.size)
@@ -103,6 +105,7 @@ def compare(
                     time_limit_s=time_limit_s,
                     estimates=not all_,
                     library=library,
+                    playback=report is not None,
                 )
             failure: AntiphonError | None = None
             late = [each.algorithm for each in comparison.refused if each.code == OVER_TIME]
@@ -111,20 +114,32 @@ def compare(
             elif not comparison.runs:
                 message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
                 failure = AntiphonError(message, "not-applicable")
+            if comparison.runs or any(each.code == "not-proven" for each in comparison.refused):
+                write(partial(_comparison_page, network, comparison, own))
             if comparison.runs:
-                write(partial(_page, network, comparison))
                 draw(network, comparison.best)
             return Outcome(comparison.to_dict(), partial(comparison_document, comparison), failure)
 
         each_group("compare", fabrics, problem.part, output, work, "runs", best_document)
-    note(output, report and f"Report: {report}")
     note(output, picture and f"Picture: {picture}")
 
 
-def _page(network: antiphon.Fabric, comparison: antiphon.Comparison) -> str:
-    from antiphon.view.pages.comparison import render
+def _comparison_page(
+    network: antiphon.Fabric, comparison: antiphon.Comparison, own: Sequence[antiphon.Schedule]
+) -> str:
+    """The page of a comparison, with the counter-examples of schedules that were given."""
+    from antiphon.view.pages import comparison as pages
+    from antiphon.view.pages.schedule import render_wrong, wrong_sections
 
-    return render(network, comparison)
+    wrong = []
+    for schedule in own if any(each.code == "not-proven" for each in comparison.refused) else ():
+        try:
+            antiphon.verify(network, schedule)
+        except AntiphonError as error:
+            wrong.append((schedule, error.message))
+    if wrong and not comparison.runs:
+        return render_wrong(network, *wrong[0])
+    return pages.render(network, comparison, "".join(wrong_sections(network, *each) for each in wrong))
 
 
 def schedules_of(paths: Sequence[str], network: antiphon.Fabric, size: str | None) -> list[antiphon.Schedule]:
@@ -145,7 +160,7 @@ def drawing(path: str | None) -> Iterator[Callable[[antiphon.Fabric, antiphon.Sc
         yield lambda network, what: write(lambda: antiphon.picture(network, what).svg)
 
 
-@command(common="size collective system fidelity energy schedule group trace picture output")
+@command(common="size collective system fidelity energy schedule group report opened trace picture output")
 def simulate(
     fabric: str,
     algorithm: str | None = None,
@@ -155,6 +170,7 @@ def simulate(
     placement: str | None = None,
     fidelity: str = "packet",
     energy: bool,
+    report: str | None,
     trace: str | None,
     picture: str | None,
     jobs: int | None,
@@ -167,7 +183,7 @@ def simulate(
         antiphon simulate mesh:4x4 tto:chunk=32KiB --bytes 1MiB --system examples/system.toml --json
         antiphon simulate mesh:4x4 --schedule tto.json --fidelity flit
         antiphon simulate mesh:4x4 --schedule multitree.xml --bytes 1MiB
-        antiphon simulate mesh:8x8 tto --bytes 1MiB --trace tto.json
+        antiphon simulate mesh:8x8 tto --bytes 1MiB --trace tto.json --report tto.html
 
     Args:
         placement: Of another tool's file: where its ranks 0, 1, ... are on the fabric, such as 3,2,1,0.
@@ -177,12 +193,13 @@ def simulate(
     """
     one_of(algorithm, schedule)
     problem.part.one_file("--trace", trace)
+    problem.part.one_file("--report", report)
     problem.part.one_file("--picture", picture)
     ranks = None if placement is None else _ranks(placement)
     if ranks is not None and schedule is None:
         raise click.UsageError("--placement is for a file of another tool: give --schedule FILE")
 
-    with drawing(picture) as draw:
+    with paged(report, output) as write, drawing(picture) as draw:
 
         def work(network: antiphon.Fabric) -> Outcome:
             if schedule is not None:
@@ -191,8 +208,15 @@ def simulate(
                 plan = problem.build(network, algorithm or "")
             with progress_bar() as progress:
                 heartbeat = partial(progress, plan.algorithm)
-                timing: dict[str, Any] = {"energy": energy, "trace": trace, "jobs": jobs}
-                run = antiphon.run(network, plan, problem.system, fidelity, progress=heartbeat, **timing)
+                timing: dict[str, Any] = {
+                    "energy": energy,
+                    "trace": trace,
+                    "jobs": jobs,
+                    "playback": report is not None,
+                }
+                with drawing_errors(network, plan, write):
+                    run = antiphon.run(network, plan, problem.system, fidelity, progress=heartbeat, **timing)
+            write(partial(page_of, run, network))
             draw(network, run)
             tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
             if run.energy is not None:
@@ -202,6 +226,21 @@ def simulate(
         each_group("simulate", fabric, problem.part, output, work)
     note(output, trace and f"Trace: {trace}")
     note(output, picture and f"Picture: {picture}")
+
+
+@contextmanager
+def drawing_errors(
+    network: antiphon.Fabric, schedule: antiphon.Schedule, write: Callable[[Callable[[], str]], None]
+) -> Iterator[None]:
+    """Draws a counter-example on the page, and raises it again."""
+    try:
+        yield
+    except AntiphonError as error:
+        if error.code == "not-proven":
+            from antiphon.view.pages.schedule import render_wrong
+
+            write(partial(render_wrong, network, schedule, error.message))
+        raise
 
 
 def _ranks(text: str) -> list[int]:
@@ -236,7 +275,7 @@ def refuse_problem(*paths: str) -> None:
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
 
-@command(common="size collective system schedule fabric_ group output")
+@command(common="size collective system schedule fabric_ group report opened output")
 def verify(
     fabric: str,
     algorithm: str | None = None,
@@ -244,6 +283,7 @@ def verify(
     schedule: str | None,
     problem: Problem,
     fabric_: str | None = None,
+    report: str | None,
     output: str,
 ) -> None:
     """Prove that a schedule is correct, or print the first counter-example.
@@ -253,7 +293,7 @@ def verify(
 
     Examples:
         antiphon verify dgx1v multitree --collective all-gather
-        antiphon verify mesh:4x4 --schedule tto.json
+        antiphon verify mesh:4x4 --schedule tto.json --report tto.html
         antiphon verify multitree.xml --fabric mesh:4x4
 
     Args:
@@ -268,7 +308,12 @@ def verify(
     elif fabric_ is not None:
         raise click.UsageError("--fabric is for verify FILE")
     one_of(algorithm, schedule)
+    problem.part.one_file("--report", report)
     if schedule is not None and is_foreign(schedule):
+        if report is not None:
+            raise click.UsageError(
+                "--report is not for files of other tools here; simulate --schedule FILE --report has a page"
+            )
         from antiphon.cli.formats import verified_file
 
         path, size = schedule, problem.size
@@ -285,9 +330,10 @@ def verify(
 
     def work(network: antiphon.Fabric) -> Outcome:
         plan = problem.build(network, algorithm or "") if schedule is None else read_schedule(schedule, network)
-        return _verified(network, plan, problem.system)
+        return _verified(network, plan, problem.system, write)
 
-    each_group("verify", fabric, problem.part, output, work)
+    with paged(report, output) as write:
+        each_group("verify", fabric, problem.part, output, work)
 
 
 def _is_file(text: str) -> bool:
@@ -297,10 +343,16 @@ def _is_file(text: str) -> bool:
     )
 
 
-def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Outcome:
+def _verified(
+    network: antiphon.Fabric,
+    schedule: antiphon.Schedule,
+    system: antiphon.System,
+    write: Callable[[Callable[[], str]], None],
+) -> Outcome:
     document = _schedule_dict(network, schedule)
     try:
-        proof = _proven(network, schedule, system)
+        with drawing_errors(network, schedule, write):
+            proof = _proven(network, schedule, system)
     except AntiphonError as error:
         if error.code != "not-proven":
             raise
@@ -319,15 +371,23 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
     share, least = proof.share_of_optimum, proof.certified_ns
     if share is not None and least is not None:
         text += f"\n✓ {certified(share)}: no schedule takes less than {format_time(least)} on system {system.name}"
-    return Outcome(document, lambda: Document([Note(text, wrap=True)]))
+    shown = Document([Note(text, wrap=True)])
+    write(partial(_schedule_page, network, schedule, proof, shown))
+    return Outcome(document, lambda: shown)
 
 
-@command(common="size collective system fidelity group groups output")
-def bound(fabric: str, *, problem: Problem, fidelity: str = "packet", output: str) -> None:
+def _schedule_page(network: antiphon.Fabric, schedule: antiphon.Schedule, proof: Proof, document: Document) -> str:
+    from antiphon.view.pages.schedule import render
+
+    return render(network, schedule, proof, document)
+
+
+@command(common="size collective system fidelity group groups report opened output")
+def bound(fabric: str, *, problem: Problem, fidelity: str = "packet", report: str | None, output: str) -> None:
     """Print how fast any schedule could be.
 
     Examples:
-        antiphon bound torus:4x4x4 --bytes 1GiB
+        antiphon bound torus:4x4x4 --bytes 1GiB --report bound.html
         antiphon bound mesh:8x8 --groups rows --collective all-to-all --bytes 1MiB --format csv
 
     Args:
@@ -339,17 +399,27 @@ def bound(fabric: str, *, problem: Problem, fidelity: str = "packet", output: st
         lower, document = bounded(network, problem.collective, problem.size, problem.system, **given)
         size_of = size_text(document["bytes"], document["matrix_bytes"])
         title = f"{document['collective']} of {size_of} on {network.name}, system {problem.system.name}, {fidelity}"
+        write(partial(_bound_page, network, lower, title))
         return Outcome(document, partial(bound_document, title, lower))
 
-    each_group("bound", fabric, problem.part, output, work)
+    problem.part.one_file("--report", report)
+    with paged(report, output) as write:
+        each_group("bound", fabric, problem.part, output, work)
 
 
-@command(common="size collective system group out picture output", former=("--schedule-json", "out"))
+def _bound_page(network: antiphon.Fabric, lower: antiphon.Bound, title: str) -> str:
+    from antiphon.view.pages.bound import render
+
+    return render(network, lower, title)
+
+
+@command(common="size collective system group report opened out picture output", former=("--schedule-json", "out"))
 def show(
     fabric: str,
     algorithm: str | None = None,
     *,
     problem: Problem,
+    report: str | None,
     out: str | None = None,
     picture: str | None,
     output: str,
@@ -357,7 +427,7 @@ def show(
     """Print the figures of a schedule that need no simulation.
 
     Examples:
-        antiphon show mesh:4x4 tto --bytes 1MiB
+        antiphon show mesh:4x4 tto --bytes 1MiB --report tto.html
         antiphon show mesh:4x4 tto --bytes 1MiB --out tto.json
         antiphon show mesh:4x4 tto --bytes 1MiB --picture tto.svg
         antiphon show dgx-h100:4 --picture boxes.svg
@@ -367,14 +437,16 @@ def show(
         picture: Also draw its trees and rings; without ALGORITHM the fabric alone.
     """
     problem.part.one_file("--out", out)
+    problem.part.one_file("--report", report)
     problem.part.one_file("--picture", picture)
-    if algorithm is None and (picture is None or out is not None):
-        raise click.UsageError("give an ALGORITHM, or --picture OUT.svg to draw the fabric alone")
-    with writing(out, ".json") as write, drawing(picture) as draw:
+    if algorithm is None and ((picture is None and report is None) or out is not None):
+        raise click.UsageError("give an ALGORITHM, or --picture OUT.svg or --report OUT.html to draw the fabric alone")
+    with writing(out, ".json") as write, paged(report, output) as write_page, drawing(picture) as draw:
 
         def work(network: antiphon.Fabric) -> Outcome:
             if algorithm is None:
                 draw(network, None)
+                write_page(partial(_fabric_page, network))
                 return Outcome(_fabric_dict(network), lambda: Document([Note(repr(network).strip("<>"))]))
             schedule = problem.build(network, algorithm)
             proof = _proven(network, schedule, problem.system)
@@ -386,10 +458,18 @@ def show(
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
             if network.configuration is not None:
                 tables["ports"] = rows_of(network.ports)
-            return Outcome(document | tables, partial(schedule_document, network, schedule, document))
+            shown = partial(schedule_document, network, schedule, document)
+            write_page(lambda: _schedule_page(network, schedule, proof, shown()))
+            return Outcome(document | tables, shown)
 
         each_group("show", fabric, problem.part, output, work)
     note(output, picture and f"Picture: {picture}")
+
+
+def _fabric_page(network: antiphon.Fabric) -> str:
+    from antiphon.view.pages.schedule import render_fabric
+
+    return render_fabric(network)
 
 
 def _fabric_dict(fabric: antiphon.Fabric) -> dict[str, Any]:

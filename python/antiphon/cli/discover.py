@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from antiphon.cli.declared import command
-from antiphon.cli.output import note, tell, writing
+from antiphon.cli.output import tell
+from antiphon.cli.pages import paged
 from antiphon.collective.tuning import size_range
 from antiphon.errors import AntiphonError
 from antiphon.execution.timed import check_options, rank_of_job, silence, speak
@@ -60,19 +61,19 @@ def discover(
     if not 1 <= port <= 65_535:
         raise AntiphonError(f"port is {port}; give 1 to 65,535", "bad-size")
     writes = hosts is not None or os.environ.get("RANK", "0") == "0"
-    with writing(report if writes else None, ".html") as write, progress_bar() as progress:
-        if hosts is not None:
-            names = _names(hosts)
-            given = [f"--collective={collective}", f"--bytes={bytes}", f"--iterations={iterations}", "--json"]
-            found: dict[str, Any] | None = _over_ssh(names, given, python or sys.executable, port, ssh, progress)
-        else:
-            rank_of_job("give --hosts a,b,c, or start it on every host with torchrun ... -m antiphon discover")
-            found = _as_rank(collectives, sizes, iterations, progress)
+    with paged(report if writes else None, output) as write:
+        with progress_bar() as progress:
+            if hosts is not None:
+                names = _names(hosts)
+                given = [f"--collective={collective}", f"--bytes={bytes}", f"--iterations={iterations}", "--json"]
+                found: dict[str, Any] | None = _over_ssh(names, given, python or sys.executable, port, ssh, progress)
+            else:
+                rank_of_job("give --hosts a,b,c, or start it on every host with torchrun ... -m antiphon discover")
+                found = _as_rank(collectives, sizes, iterations, progress)
         if found is None:
             return
         write(partial(_page, found))
-    tell("discover", found, output, partial(wiring_document, found), rows="links")
-    note(output, report and f"Page: {report}")
+        tell("discover", found, output, partial(wiring_document, found), rows="links")
 
 
 def _names(hosts: str) -> list[str]:

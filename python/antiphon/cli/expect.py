@@ -8,10 +8,12 @@ from typing import Any
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.output import note, tell, writing
+from antiphon.cli.pages import paged
 from antiphon.view.documents.expected import expectation_document
+from antiphon.view.pages import page_of
 
 
-@command(of=antiphon.expect, common="collective bytes log library system fit report output", without="sizes")
+@command(of=antiphon.expect, common="collective bytes log library system fit report opened output", without="sizes")
 def expect(
     cluster: str,
     *,
@@ -36,17 +38,10 @@ def expect(
         system: One with protocols in place of a library: h100-nccl, or a file of --fit.
         fit: Also write a system, OUT.toml, in which launches and links are as in the log.
     """
-    with writing(fit, ".toml") as write_fit, writing(report, ".html") as write:
+    with writing(fit, ".toml") as write_fit, paged(report, output) as write:
         platform = None if system.name == antiphon.System().name else system
         found = antiphon.expect(cluster, collective, bytes, system=platform, **given)
         write_fit(lambda: found.system_toml())
-        write(partial(_page, found))
-    tell("expect", found.to_dict(), output, partial(expectation_document, found), "rows")
+        write(partial(page_of, found))
+        tell("expect", found.to_dict(), output, partial(expectation_document, found), "rows")
     note(output, fit and f"System: {fit}")
-    note(output, report and f"Report: {report}")
-
-
-def _page(found: antiphon.Expectation) -> str:
-    from antiphon.view.pages.expected import render
-
-    return render(found)

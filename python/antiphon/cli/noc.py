@@ -11,15 +11,19 @@ import click
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome, Part, each_group
+from antiphon.cli.pages import paged
 from antiphon.errors import AntiphonError
 from antiphon.parallel import in_parallel
 from antiphon.view.documents.network import noc_document, saturation_document
 from antiphon.view.terminal.console import progress_bar
 
+BELOW = (0.1, 0.3, 0.5, 0.7, 0.85)
+"""Shares of the largest stable rate that a page shows, too: a search only tries rates near it."""
+
 
 @command(
     of=antiphon.noc,
-    common="rate traffic saturation packet_flits vcs vc_depth routing energy system output",
+    common="rate traffic saturation packet_flits vcs vc_depth routing energy system report output",
     titles={"packet_flits": "Network", "vcs": "Routers", "jobs": "Running"},
 )
 def noc(
@@ -32,6 +36,7 @@ def noc(
     jobs: int | None,
     system: antiphon.System,
     energy: bool,
+    report: str | None,
     output: str,
     **parameters: Any,
 ) -> None:
@@ -40,7 +45,7 @@ def noc(
     Routers have virtual channels and credits; delays are in cycles.
 
     Examples:
-        antiphon noc mesh:4x4 --rate 0.1,0.2,0.3
+        antiphon noc mesh:4x4 --rate 0.1,0.2,0.3 --report noc.html
         antiphon noc ring:4 --traffic neighbor --saturation --vcs 2
         antiphon noc mesh:4x4 --rate 0.1,0.3 --energy --set energy_link_pj_per_bit=0.5
 
@@ -61,6 +66,10 @@ def noc(
                     network, traffic, progress=partial(progress, "saturation"), jobs=jobs, **parameters
                 )
                 document |= {"unstable_rate": found.unstable_rate, "runs": [found.stable.to_dict()]}
+                if report is not None:
+                    below = [share * found.stable.rate for share in BELOW]
+                    lower = in_parallel(lambda one: antiphon.noc(network, traffic, one, **parameters), below, jobs)
+                    write(partial(_saturation_page, found, lower))
                 return Outcome(document, partial(saturation_document, found))
 
             each = _rates(rate or ("0.1",))
@@ -72,9 +81,24 @@ def noc(
 
             runs = in_parallel(run, each, jobs)
         document |= {"unstable_rate": None, "runs": [run.to_dict() for run in runs]}
+        write(partial(_page, runs))
         return Outcome(document, partial(noc_document, runs))
 
-    each_group("noc", fabric, part, output, work, "runs")
+    part.one_file("--report", report)
+    with paged(report, output) as write:
+        each_group("noc", fabric, part, output, work, "runs")
+
+
+def _saturation_page(found: antiphon.Saturation, lower: Sequence[antiphon.NocResult]) -> str:
+    from antiphon.view.pages.noc import render_saturation
+
+    return render_saturation(found, lower)
+
+
+def _page(runs: Sequence[antiphon.NocResult]) -> str:
+    from antiphon.view.pages.noc import render
+
+    return render(runs)
 
 
 def _rates(texts: Sequence[str]) -> list[float]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import click
@@ -161,6 +165,24 @@ def _platform(context: click.Context, _parameter: click.Parameter, name: str) ->
     return _read_system(name, context.meta["settings"], context.meta["endpoint"])
 
 
+OPENED = "antiphon.open"
+"""Whether a page is to be shown, among what a command keeps."""
+
+
+def _page(context: click.Context, _parameter: click.Parameter, path: str | None) -> str | None:
+    """The file of a page: to be shown without a name, one in a temporary folder, which is gone if it stays empty."""
+    if path is None and context.meta[OPENED]:
+        folder = tempfile.mkdtemp(prefix="antiphon-")
+        context.call_on_close(partial(_removed, folder))
+        return os.path.join(folder, f"{context.command.name}.html")
+    return path
+
+
+def _removed(folder: str) -> None:
+    with suppress(OSError):
+        os.rmdir(folder)
+
+
 class Shared:
     """An option that several commands take: what the help says, in which section, other names, what holds if it has no
     default, in words, and settings of click."""
@@ -234,7 +256,6 @@ SHARED: dict[str, dict[str, Shared]] = {
             "Output",
             **{**_FILE, "metavar": "OUT.json"},
         ),
-        "report": Shared("Also write a self-contained HTML page.", "Output", **{**_FILE, "metavar": "OUT.html"}),
         "picture": Shared("Also draw it.", "Output", **{**_FILE, "metavar": "OUT.svg"}),
         "jobs": Shared("Runs at a time.  [default: as many as cores]", "Running", type=click.IntRange(1, MOST_JOBS)),
         "time_limit_s": Shared(
@@ -248,6 +269,22 @@ SHARED: dict[str, dict[str, Shared]] = {
     }.items()
 }
 """Options that several commands take, by the names of their arguments."""
+SHARED["report"] = {
+    "report": Shared(
+        "Also write a self-contained HTML page.",
+        "Output",
+        **{**_FILE, "metavar": "OUT.html", "callback": _page},
+    ),
+    "opened": Shared(
+        "Show the page in a browser when done; without --report it is in a temporary folder.",
+        "Output",
+        "--open",
+        is_flag=True,
+        callback=kept(OPENED),
+        **_OWN,
+    ),
+}
+"""A page, and whether it is shown."""
 SHARED["system"] = {
     "system": Shared(
         "Platform: a preset, or one of your own in .toml or .json (docs/reference/cli.md).",

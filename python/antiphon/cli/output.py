@@ -79,7 +79,7 @@ def print_for_people(document: Document, output: str = "table") -> None:
 
         click.echo(markdown(document), nl=False)
     elif output == "html":
-        from antiphon.view.pages.page import document_page
+        from antiphon.view.pages.sheet import document_page
 
         click.echo(document_page(document))
     else:

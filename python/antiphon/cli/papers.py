@@ -9,6 +9,7 @@ import click
 from antiphon.cli.declared import command
 from antiphon.cli.options import COMPLETIONS, completing
 from antiphon.cli.output import tell
+from antiphon.cli.pages import show_page
 from antiphon.errors import AntiphonError
 from antiphon.papers import PAPERS
 from antiphon.view.documents.lists import list_document
@@ -30,6 +31,7 @@ def reproduce_command(
     store: str | None = None,
     list_: bool = False,
     quick: bool = False,
+    open_: bool = False,
     jobs: int | None,
     output: str,
 ) -> None:
@@ -47,6 +49,7 @@ def reproduce_command(
         store: Folder of runs, report, tables and plots.  [required]
         list_: Only list the figures.
         quick: A few points of every figure; no claims.
+        open_: Show the page in a browser when done.
     """
     from antiphon.repro.reproduction import choose, reproduce
     from antiphon.repro.terminal import reproduction_document
@@ -65,6 +68,8 @@ def reproduce_command(
     document = done.to_dict()
     rows = [{"figure": figure["name"], **row} for figure in document["figures"] for row in figure["rows"]]
     tell("reproduce", document, output, partial(reproduction_document, done), rows)
+    if open_:
+        show_page(done.report)
 
 
 reproduce_command.help = (reproduce_command.help or "").replace("PAPERS", ", ".join(PAPERS))

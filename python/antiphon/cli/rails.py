@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.output import tell
+from antiphon.cli.pages import paged
 from antiphon.collective.schedules import named
 from antiphon.files import read_text
 from antiphon.network.rails import read_rails_flights
@@ -19,7 +21,7 @@ LARGEST_FILE = 1 << 24
 
 @command(
     of=antiphon.rails,
-    common="size collective scheduler chunks intra system energy output",
+    common="size collective scheduler chunks intra system energy report opened output",
     without="bytes enforced endpoint",
     system="ideal",
 )
@@ -34,6 +36,7 @@ def rails(
     shared_loads: bool = False,
     system: antiphon.System,
     energy: bool,
+    report: str | None,
     output: str,
     **parameters: Any,
 ) -> None:
@@ -43,7 +46,7 @@ def rails(
     ring4@1000/20ns,sw8@800/700ns (ring, fc or sw; Gb/s of one NPU).
 
     Examples:
-        antiphon rails 3D-SW_SW_SW_hetero --bytes 100MB
+        antiphon rails 3D-SW_SW_SW_hetero --bytes 100MB --report rails.html
         antiphon rails ring4@1000/20ns,sw8@800/700ns --scheduler baseline,themis --chunks best
         antiphon rails ace:4x4x4 --bytes 64MiB --scheduler phased --endpoint ace:sram=8MiB,fsms=20
         antiphon rails ace:4x4x4 --bytes 64MiB --scheduler phased,baseline --energy
@@ -66,13 +69,21 @@ def rails(
                 raise antiphon.AntiphonError(message, "not-applicable")
         if not flights.strip():
             raise antiphon.AntiphonError("--flights is empty; name a file of flights", "bad-file")
-        _in_flight(topology, flights, scheduler, shared_loads, system, output, parameters)
+        _in_flight(topology, flights, scheduler, shared_loads, system, report, output, parameters)
         return
     parameters |= {"system": system, "endpoint": system.endpoint, "energy": energy, "enforced": not free_order}
-    runs = [antiphon.rails(topology, size, collective, name, **parameters) for name in scheduler.split(",")]
-    documents = [run.to_dict() for run in runs]
-    document = documents[0] if len(runs) == 1 else {"runs": documents}
-    tell("rails", document, output, partial(rails_document, runs), "runs")
+    with paged(report, output) as write:
+        runs = [antiphon.rails(topology, size, collective, name, **parameters) for name in scheduler.split(",")]
+        write(partial(_page, runs))
+        documents = [run.to_dict() for run in runs]
+        document = documents[0] if len(runs) == 1 else {"runs": documents}
+        tell("rails", document, output, partial(rails_document, runs), "runs")
+
+
+def _page(runs: Sequence[antiphon.RailsRun]) -> str:
+    from antiphon.view.pages.rails import render
+
+    return render(runs)
 
 
 def _in_flight(
@@ -81,6 +92,7 @@ def _in_flight(
     scheduler: str,
     shared_loads: bool,
     system: antiphon.System,
+    report: str | None,
     output: str,
     parameters: dict[str, Any],
 ) -> None:
@@ -88,6 +100,14 @@ def _in_flight(
     with named(file):
         flights = read_rails_flights(read_text(file, LARGEST_FILE))
     parameters |= {"shared_loads": shared_loads, "endpoint": system.endpoint}
-    runs = [antiphon.rails_flights(topology, flights, name, **parameters) for name in scheduler.split(",")]
-    document = {"runs": [run.to_dict() for run in runs]}
-    tell("rails", document, output, partial(rails_flights_document, runs), "runs")
+    with paged(report, output) as write:
+        runs = [antiphon.rails_flights(topology, flights, name, **parameters) for name in scheduler.split(",")]
+        write(partial(_flights_page, runs))
+        document = {"runs": [run.to_dict() for run in runs]}
+        tell("rails", document, output, partial(rails_flights_document, runs), "runs")
+
+
+def _flights_page(runs: Sequence[antiphon.RailsFlights]) -> str:
+    from antiphon.view.pages.rails import render_flights
+
+    return render_flights(runs)

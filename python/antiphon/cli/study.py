@@ -16,6 +16,7 @@ from antiphon.cli.declared import command
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
 from antiphon.cli.output import note, print_for_people, tell
+from antiphon.cli.pages import paged
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.parallel import cores
@@ -52,11 +53,14 @@ def study_group() -> None:
     """
 
 
-@command(parent=study_group, name="run", common="store out columns jobs time_limit_s dry_run shard output")
+@command(
+    parent=study_group, name="run", common="store report opened out columns jobs time_limit_s dry_run shard output"
+)
 def run_command(
     file: Path,
     *,
     store: Path | None = None,
+    report: str | None,
     out: str | None = None,
     columns: str | None = None,
     jobs: int | None,
@@ -74,7 +78,7 @@ def run_command(
 
     Examples:
         antiphon study examples/study.toml --dry-run
-        antiphon study examples/study.toml --store runs --out study.csv --time-limit 5min
+        antiphon study examples/study.toml --store runs --out study.csv --report study.html --time-limit 5min
         antiphon study examples/study.toml --store runs --shard 1/8
 
     Args:
@@ -95,7 +99,7 @@ def run_command(
         _show_points(file, grid, part, folder, output)
         return
     suffix = None if out is None else check_suffix(out)
-    with ExitStack() as opened:
+    with paged(report, output) as write_page, ExitStack() as opened:
         table = None if out is None or suffix is None else opened.enter_context(written_whole(out, suffix))
         if cluster is None:
             count = jobs or cores()
@@ -117,14 +121,22 @@ def run_command(
         if table is not None and suffix is not None:
             write(found.rows, table, suffix)
             opened.close()  # in its place before anything is printed: the reader may go
-    shown: Sequence[str] = COMMANDS[grid.command].shown
-    if columns is not None:
-        shown = [name for name in found.rows[0] if name not in REFUSED]
-    tell("study", _document(file, grid, found), output, partial(study_document, file, grid, found, shown), found.rows)
+        write_page(partial(_page, file, found))
+        shown: Sequence[str] = COMMANDS[grid.command].shown
+        if columns is not None:
+            shown = [name for name in found.rows[0] if name not in REFUSED]
+        show = partial(study_document, file, grid, found, shown)
+        tell("study", _document(file, grid, found), output, show, found.rows)
     note(output, out and f"Table: {out}")
     note(output, f"Runs are kept in {folder}")
     if found.records and len(found.records) == sum(found.refused.values()):
         raise AntiphonError(f"no point of {file} has a result: {next(iter(found.refused))}", "not-applicable")
+
+
+def _page(file: Path, found: Study) -> str:
+    from antiphon.view.pages.study import render
+
+    return render(found, file.stem)
 
 
 @command(parent=study_group)

@@ -12,11 +12,13 @@ from antiphon.cli.chain import chained, check_chain
 from antiphon.cli.collectives import refuse_problem, schedules_of
 from antiphon.cli.declared import command
 from antiphon.cli.options import read_fabric
-from antiphon.cli.output import note, tell, writing
+from antiphon.cli.output import tell
+from antiphon.cli.pages import paged
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.execution.testbed.emulation import compared
 from antiphon.view.documents.measured import emulated_document
+from antiphon.view.pages import page_of
 from antiphon.view.terminal.console import progress_bar
 
 
@@ -106,19 +108,12 @@ def emulate(
         wanted += [name for name in names if name not in wanted]
     if not wanted:
         raise click.UsageError("give ALGORITHMS, --schedule FILE or --compare")
-    with writing(report, ".html") as write:
+    with paged(report, output) as write:
         with progress_bar() as progress:
             found = antiphon.emulate(
                 network, wanted, collective, data, root=root, **given, progress=partial(progress, "running")
             )
-        write(partial(_page, found))
-    tell("testbed", found.to_dict(), output, partial(emulated_document, found), rows="runs")
-    note(output, report and f"Page: {report}")
+        write(partial(page_of, found))
+        tell("testbed", found.to_dict(), output, partial(emulated_document, found), rows="runs")
     if not found.correct:
         raise AntiphonError("a result is not what the collective defines", "not-proven")
-
-
-def _page(found: antiphon.Emulated) -> str:
-    from antiphon.view.pages.emulated import render
-
-    return render(found)

@@ -14,7 +14,8 @@ from antiphon.cli.documented import with_options
 from antiphon.cli.groups import Part
 from antiphon.cli.lists import entry_row
 from antiphon.cli.options import read_fabric
-from antiphon.cli.output import note, tell, writing
+from antiphon.cli.output import note, tell
+from antiphon.cli.pages import paged
 from antiphon.collective.result import REFUSALS
 from antiphon.collective.specs import split_specs
 from antiphon.declared import inputs
@@ -33,7 +34,7 @@ TAKE_NOTHING = {"system", "ideal"}
 """Endpoints that leave all to computation."""
 
 
-@command(of=antiphon.train, common="overlap batch compute system against energy report output", without="chakra")
+@command(of=antiphon.train, common="overlap batch compute system against energy report opened output", without="chakra")
 def train(
     model: str,
     fabric: str,
@@ -75,7 +76,7 @@ def train(
     if chakra is not None and not single:
         raise AntiphonError("--chakra: traces are of one model on one fabric; give one of each", "bad-spec")
     mixed, options = len({spec.startswith(RAILS) for spec in fabrics}) > 1, parameters
-    with writing(report, ".html") as write:
+    with paged(report, output) as write:
         results: list[tuple[Training, list[Training]]] = []
         refused: list[dict[str, str]] = []
         with progress_bar() as progress:
@@ -113,18 +114,16 @@ def train(
         if not results:
             raise AntiphonError(refused[0]["reason"], refused[0]["code"])
         write(partial(_page, results, refused))
-
-    shown = partial(training_document, results, refused)
-    show = noting_switches(shown, *(network for network in networks if not isinstance(network, str)))
-    if single:
-        training, others = results[0]
-        tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}
-        document = training.to_dict(others) | {"refused": refused, "tables": tables}
-    else:
-        document = {"runs": [training.to_dict(others) for training, others in results], "refused": refused}
-    tell("train", document, output, show, "runs")
+        shown = partial(training_document, results, refused)
+        show = noting_switches(shown, *(network for network in networks if not isinstance(network, str)))
+        if single:
+            training, others = results[0]
+            tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}
+            document = training.to_dict(others) | {"refused": refused, "tables": tables}
+        else:
+            document = {"runs": [training.to_dict(others) for training, others in results], "refused": refused}
+        tell("train", document, output, show, "runs")
     note(output, chakra and f"Traces: {chakra}.0.et to {chakra}.{results[0][0].ranks - 1}.et")
-    note(output, report and f"Report: {report}")
 
 
 def _page(results: list[tuple[Training, list[Training]]], refused: list[dict[str, str]]) -> str:

@@ -11,6 +11,7 @@ import antiphon
 from antiphon.cli.declared import command
 from antiphon.cli.groups import Outcome, Part, each_group
 from antiphon.cli.output import note, writing
+from antiphon.cli.pages import paged
 from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import size_range
 from antiphon.deadline import OVER_TIME
@@ -19,11 +20,14 @@ from antiphon.given import as_collective
 from antiphon.library.cluster import Cluster
 from antiphon.library.tuner import tuner_csv, tuner_rows
 from antiphon.view.documents.collective import tuner_document, tuning_document
+from antiphon.view.pages import page_of
 from antiphon.view.terminal.console import json_text, progress_bar
 
 
 @command(
-    of=antiphon.tune, common="sizes algorithms collective objective system energy out jobs output", without="estimates"
+    of=antiphon.tune,
+    common="sizes algorithms collective objective system energy report opened out jobs output",
+    without="estimates",
 )
 def tune(
     fabric: str,
@@ -37,6 +41,7 @@ def tune(
     energy: bool,
     fidelity: str = "packet",
     part: Part,
+    report: str | None,
     out: str | None = None,
     jobs: int | None,
     time_limit_s: float | None,
@@ -45,7 +50,7 @@ def tune(
     """Find the best algorithm and chunk size for every buffer size, and where they change.
 
     Examples:
-        antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json
+        antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json --report sizes.html
         antiphon tune ring:4 --sizes 1KiB,1MiB --algorithms ring,direct --format csv
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --objective energy --set static_router_mw=100
         antiphon tune dgx-h100:1 --sizes 1KiB..8GiB --out nccl_tuner.csv
@@ -57,9 +62,12 @@ def tune(
     """
     specs = split_specs(algorithms) if algorithms else None
     part.one_file("--out", out)
+    part.one_file("--report", report)
     if out is not None and out.lower().endswith(".csv"):
+        if report is not None:
+            raise click.UsageError("--report and --open are about simulations: leave them out with --out FILE.csv")
         return _tuner(fabric, part, collective, sorted(set(size_range(sizes))), specs, out, output)
-    with writing(out, ".json") as write:
+    with writing(out, ".json") as write, paged(report, output) as write_page:
 
         def work(network: antiphon.Fabric) -> Outcome:
             with progress_bar() as progress:
@@ -79,6 +87,7 @@ def tune(
                 )
             document = tuning.to_dict() | {"group": network.members}
             write(lambda: json_text("tune", document) + "\n")
+            write_page(partial(page_of, tuning))
             failure = None
             if tuning.left_out:
                 late = ", ".join(map(antiphon.format_bytes, tuning.left_out))

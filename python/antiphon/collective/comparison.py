@@ -34,6 +34,7 @@ def run(
     energy: bool = False,
     trace: str | os.PathLike[str] | None = None,
     jobs: int | None = 1,
+    playback: bool = False,
 ) -> Run:
     """Proves and times a schedule and sets it against its lower bound.
 
@@ -51,12 +52,14 @@ def run(
         energy: also what the run takes (docs/explanation/energy.md).
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/reference/formats.md).
         jobs: as for ``simulate``.
+        playback: as for ``simulate``.
 
     Raises:
         AntiphonError: as ``simulate``.
     """
     fabric, system = as_fabric(fabric), as_system(system)
     schedule = as_schedule(schedule, fabric)
+    recorded: dict[str, Any] = {"energy": energy, "trace": trace, "playback": playback}
     if bound is None or schedule.bound_of != ALL_RANKS or schedule.align > 4:
         bound = schedule.lower_bound(fabric, system, fidelity)
     return Run(
@@ -73,7 +76,7 @@ def run(
         excluded_ranks=schedule.excluded,
         bound=bound,
         bound_of=schedule.bound_of,
-        result=simulate(fabric, schedule, system, fidelity, progress, energy=energy, trace=trace, jobs=jobs),
+        result=simulate(fabric, schedule, system, fidelity, progress, **recorded, jobs=jobs),
         stats=schedule.stats(fabric),
         rounded_rates=system.rounded_rates(fabric),
         slowest_link_gb_per_s=system.slowest_rate(fabric),
@@ -123,6 +126,7 @@ def compare(
     time_limit_s: float | None = None,
     estimates: bool = True,
     library: Library | str | None = None,
+    playback: bool = False,
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
@@ -150,6 +154,7 @@ def compare(
         estimates: whether algorithms whose busiest link alone takes more than five times as long as the best are only
             estimated, unless they are asked for by name.
         library: also what this library's model says, on a preset of GPU boxes.
+        playback: also what links carried over time, as pages play it; times are the same.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
@@ -176,7 +181,8 @@ def compare(
     bound = bounds[chosen[-1]]
 
     def time(schedule: Schedule, name: str, heartbeat: Heartbeat | None) -> Run:
-        return run(fabric, schedule, system, name, bound=bounds[name], progress=heartbeat, energy=energy)
+        given = {"energy": energy, "playback": playback and name == chosen[-1]}
+        return run(fabric, schedule, system, name, bound=bounds[name], progress=heartbeat, **given)
 
     estimating = estimates and algorithms is None
     Contest(fabric, given, time, list(reversed(chosen)), progress, estimating, deadline).hold(candidates, jobs)

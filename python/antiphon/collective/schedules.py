@@ -215,6 +215,7 @@ def simulate(
     energy: bool = False,
     trace: str | os.PathLike[str] | None = None,
     jobs: int | None = 1,
+    playback: bool = False,
 ) -> SimulationResult:
     """Proves a schedule, then times it.
 
@@ -235,6 +236,7 @@ def simulate(
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/reference/formats.md).
         jobs: cores that a long run in packets uses (docs/reference/simulation.md), all for None; its result is the
             same.
+        playback: also what links carried over time, as pages play it; its time is the same.
 
     Raises:
         AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``, also for a trace of too many
@@ -243,6 +245,7 @@ def simulate(
     """
     fabric = as_fabric(fabric)
     expect("energy", energy, bool)
+    expect("playback", playback, bool)
     program, platform = as_schedule(schedule, fabric), as_system(system)
     with trace_to(trace) as write:
-        return core_simulate(fabric, program, platform, fidelity, progress, energy, write, cores_of(jobs))
+        return core_simulate(fabric, program, platform, fidelity, progress, energy, write, cores_of(jobs), playback)

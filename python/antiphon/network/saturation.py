@@ -11,7 +11,7 @@ from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric
 from antiphon.network.noc import noc
 from antiphon.results import NocResult, Result
-from antiphon.results.record import record, says
+from antiphon.results.record import APART, record, says
 
 PRECISION = 0.01
 """The largest stable rate is known to this share of itself."""
@@ -32,6 +32,7 @@ class Saturation(Result):
 
     stable: NocResult = says("the run at the largest stable rate.")
     unstable_rate: float | None = says("the least rate that was tried and is unstable; None if every rate is stable.")
+    tried: tuple[NocResult, ...] = says("all runs of the search, in its order.", APART, default=(), repr=False)
 
     headline = "Saturation {0.stable.traffic} on {0.stable.fabric}: at rate {0.stable.rate:.4g}"
     row = "runs"
@@ -63,14 +64,13 @@ def noc_saturation(
         AntiphonError: as ``noc``; ``not-applicable`` if every rate is too much.
     """
     fabric = as_fabric(fabric)
-    runs = 0
+    runs: list[NocResult] = []
 
     def run(rate: float) -> NocResult:
-        nonlocal runs
-        done = runs / (runs + 8)  # how many follow is not known
-        runs += 1
+        done = len(runs) / (len(runs) + 8)  # how many follow is not known
         report = None if progress is None else partial(_told, progress, done)
-        return noc(fabric, traffic, rate, progress=report, **parameters)
+        runs.append(noc(fabric, traffic, rate, progress=report, **parameters))
+        return runs[-1]
 
     low: NocResult | None = None
     high, rate = None, 1.0
@@ -81,9 +81,9 @@ def noc_saturation(
         else:
             high = rate
         if high is None:
-            return Saturation(result, None)
+            return Saturation(result, None, tuple(runs))
         if low is not None and high - low.rate <= PRECISION * high:
-            return Saturation(low, high)
+            return Saturation(low, high, tuple(runs))
         if high < LEAST_RATE:
             raise AntiphonError(f"{fabric.name} is saturated at every rate of {traffic} traffic", "not-applicable")
         # What was accepted beyond saturation is a good first guess.

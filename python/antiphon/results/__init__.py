@@ -16,6 +16,7 @@ from antiphon.results.network import (
     Router,
     TreesAdvice,
 )
+from antiphon.results.playback import Playback
 from antiphon.results.records import Algorithm, Parameter
 from antiphon.results.replanned import Replanned
 from antiphon.results.table import Column, Table, rows_of
@@ -36,6 +37,7 @@ __all__ = [
     "Limit",
     "NocResult",
     "Parameter",
+    "Playback",
     "Proof",
     "RailsAdvice",
     "RailsFlights",

@@ -8,12 +8,22 @@ from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
 from antiphon.errors import AntiphonError
+from antiphon.files import written_whole
 from antiphon.results.record import Record
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
+
+    from antiphon._core import Fabric
+
+
+def page_of(result: object, fabric: Fabric | None = None) -> str:
+    """The page of a result, or of a study, as ``Result.page``."""
+    from antiphon.view.pages import page_of as made  # the one way up: what shows results knows their kinds
+
+    return made(result, fabric)
 
 
 class Result(Record):
@@ -73,12 +83,32 @@ class Result(Record):
         return self.table().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        from antiphon.view.documents import document_of  # the one way up: what shows results knows their kinds
+        from antiphon.view.documents import document_of  # as in page_of
         from antiphon.view.html import html
 
         document = document_of(self)
         shown = self.table()._repr_html_() if document is None else html(document)
         return f"<p>{escape(repr(self).strip('<>'))}</p>{shown}"
+
+    def page(self, fabric: Fabric | None = None) -> str:
+        """A page about it, HTML that needs nothing else; ``--report`` writes the same.
+
+        Args:
+            fabric: what it is about, where the page draws that; None: the one of this name.
+
+        Raises:
+            AntiphonError: ``not-applicable`` if the fabric is drawn, and has no name by which it can be made again.
+        """
+        return page_of(self, fabric)
+
+    def report(self, path: str | os.PathLike[str], fabric: Fabric | None = None) -> None:
+        """Writes the page to a file ``*.html``.
+
+        Raises:
+            AntiphonError: as ``page``, and ``bad-file`` if it cannot be written.
+        """
+        with written_whole(path, ".html") as file:
+            file.write(self.page(fabric))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to a file ``*.json`` that ``load`` reads.

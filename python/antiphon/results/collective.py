@@ -8,6 +8,7 @@ from antiphon import plot
 from antiphon.results.base import Result
 from antiphon.results.endpoint import EndpointUse
 from antiphon.results.energy import Energy
+from antiphon.results.playback import Playback
 from antiphon.results.record import APART, Record, record, says
 from antiphon.results.table import Table
 
@@ -156,6 +157,9 @@ class SimulationResult(Result):
     timeline: Table = says("mean utilization of all links in equal windows: ``start_ns``, ``utilization``.")
     protocol: str | None = says("the fastest of the system's protocols, which it is with; None without.", default=None)
     energy: Energy | None = says("what the run took, if it was asked for.", default=None)
+    playback: Playback | None = says(
+        "what links carried over time, for a page that plays it, if it was asked for.", APART, default=None, repr=False
+    )
     endpoint_use: EndpointUse | None = says(
         "what the parts of the endpoint did on the rank where each was busiest, and what limits; None at ``system``.",
         default=None,

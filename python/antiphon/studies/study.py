@@ -18,6 +18,7 @@ from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.flat import Row
 from antiphon.parallel import threads, threads_of
+from antiphon.results.base import page_of
 from antiphon.results.table import Table
 from antiphon.studies.commands import COMMANDS, CommandPoint
 from antiphon.studies.grid import Grid
@@ -101,6 +102,19 @@ class Study(Sequence[Row]):
         suffix = check_suffix(os.fspath(path))
         with written_whole(path, suffix) as file:
             write(self.rows, file, suffix)
+
+    def page(self) -> str:
+        """A page about it, HTML that needs nothing else: its points plotted over any axis, which the reader chooses."""
+        return page_of(self)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page to a file ``*.html``.
+
+        Raises:
+            AntiphonError: ``bad-file`` if it cannot be written.
+        """
+        with written_whole(path, ".html") as file:
+            file.write(self.page())
 
     def __len__(self) -> int:
         return len(self.records)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import dist
 
 import pytest
+from looked import Looked
 
 from antiphon.view.documents.job import wiring_document
 from antiphon.view.markdown import markdown
@@ -45,12 +46,13 @@ def found(odd: bool = True) -> dict[str, object]:
 
 def test_the_page_draws_each_cable_and_what_is_odd() -> None:
     page = render(found())
+    Looked(page)
     assert page.count('<path class="cable') == 4
     assert page.count('<path class="cable odd"') == 1
     assert "b p3 - c &lt;p3&gt;: loses 5.0% of the packets" in page
     assert "<p3>" not in page
     assert page.count("100 Mbit/s / 200 Mbit/s") == 4
-    assert "<strong>1</strong> thing is odd" in page
+    assert "<strong>One thing is odd:</strong> b p3 - c &lt;p3&gt; loses 5.0% of the packets." in page
     assert "Nothing is odd" in render(found(odd=False))
 
 

@@ -11,6 +11,7 @@ use super::cost::CostModel;
 use super::energy::PowerRates;
 use super::flight::Flight;
 use super::turns::Turn;
+use crate::playback::PlaybackPlan;
 use crate::units::Units;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::{Bytes, Picos};
@@ -21,6 +22,7 @@ use antiphon_model::system::{Endpoint, System};
 use kinds::Known;
 use relays::Relays;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A transfer with all that an event needs of it in one line of a cache: large runs wait for memory more than they
 /// compute.
@@ -168,6 +170,8 @@ pub struct RunPlan<'a> {
     pub power: Option<PowerRates>,
     /// Whether somebody asks what happened when.
     pub trace: bool,
+    /// What is recorded to be played, where somebody asks.
+    pub playback: Option<Arc<PlaybackPlan>>,
     /// Whether receive buffers are counted, which takes 5 to 15 % of a run's time.
     pub buffers: bool,
 }
@@ -230,6 +234,7 @@ impl<'a> RunPlan<'a> {
             units: None,
             power: None,
             trace: false,
+            playback: None,
             buffers: true,
         };
         for (flight, relays) in flights.iter().zip(&relays) {
@@ -443,9 +448,14 @@ impl<'a> RunPlan<'a> {
         (slot - u64::from(job.step)) / self.kind(job).stride.max(1)
     }
 
+    /// The lanes a job carries, in ranges.
+    pub fn lane_ranges(&self, job: &Job) -> &[Range<LaneId>] {
+        part(&self.payload, job.payload.clone())
+    }
+
     /// The lanes a job carries.
     pub fn lanes(&self, job: &Job) -> impl Iterator<Item = usize> + use<'_> {
-        part(&self.payload, job.payload.clone()).iter().flat_map(|range| range.start as usize..range.end as usize)
+        self.lane_ranges(job).iter().flat_map(|range| range.start as usize..range.end as usize)
     }
 
     /// What a job waits for at the sender.

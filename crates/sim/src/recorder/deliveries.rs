@@ -1,5 +1,6 @@
 //! When messages were received and added: the finish of ranks and the completion of chunks.
 
+use super::received::Received;
 use crate::clock::Ticks;
 use crate::plan::RunPlan;
 use crate::result::ChunkRow;
@@ -26,6 +27,8 @@ pub struct Deliveries {
     record: Option<Vec<(TransferId, u64, Ticks)>>,
     /// The same of the whole run, where somebody asks; not to be used with [`Deliveries::repeat`].
     pub log: Option<Vec<(TransferId, u64, Ticks)>>,
+    /// What is played, where somebody asks.
+    pub received: Option<Received>,
 }
 
 /// Counts of chunks, by lane.
@@ -75,6 +78,7 @@ impl Deliveries {
             semaphores: None,
             record: None,
             log: plan.trace.then(Vec::new),
+            received: plan.playback.as_ref().map(|of| Received::new(of, plan)),
         }
     }
 
@@ -127,6 +131,9 @@ impl Deliveries {
         if let Some(log) = &mut self.log {
             log.push((id, chunk, now));
         }
+        if let Some(received) = &mut self.received {
+            received.add(plan, id, chunk, now);
+        }
         let job = &plan.jobs[id as usize];
         let finish = &mut self.finish[job.to as usize];
         *finish = now.max(*finish);
@@ -152,16 +159,21 @@ impl Deliveries {
         };
         times(&mut self.finish, other.finish);
         times(&mut self.complete, other.complete);
+        if let (Some(own), Some(other)) = (&mut self.received, other.received) {
+            own.join(other);
+        }
     }
 
     /// Records what is applied from now on, to be repeated or discarded.
     pub fn record_period(&mut self) {
         self.record = Some(vec![]);
+        self.received.iter_mut().for_each(Received::record_period);
     }
 
     /// The record is of no use.
     pub fn discard_period(&mut self) {
         self.record = None;
+        self.received.iter_mut().for_each(Received::discard_period);
     }
 
     /// Adds what was recorded `periods` times, each `period` later and as many chunks further as
@@ -170,6 +182,9 @@ impl Deliveries {
         let Some(record) = self.record.take() else { return };
         let mut chunks = vec![0; plan.jobs.len()];
         record.iter().for_each(|&(id, _, _)| chunks[id as usize] += 1);
+        if let Some(received) = &mut self.received {
+            received.repeat(&record, &chunks, periods, period);
+        }
         // Latest time in every row, by how many rows further it is repeated.
         let mut latest: FxHashMap<(usize, usize), Ticks> = FxHashMap::default();
         for (id, chunk, at) in record {

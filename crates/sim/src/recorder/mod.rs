@@ -1,6 +1,8 @@
 //! Collects the result tables while an engine runs, in memory that does not grow with time.
 
+mod carried;
 mod deliveries;
+mod received;
 mod spans;
 mod traffic;
 mod windows;

@@ -1,5 +1,6 @@
 //! When links were busy: totals, utilization over time, and what that costs.
 
+use super::carried::Carried;
 use super::spans::Spans;
 use super::windows::Windows;
 use crate::clock::Ticks;
@@ -17,6 +18,8 @@ pub struct Traffic {
     power: Option<LinkPower>,
     /// What each link transmitted when, where somebody asks; not to be used with [`Traffic::repeat`].
     pub spans: Option<Spans>,
+    /// What is played, where somebody asks.
+    pub carried: Option<Carried>,
     /// The longest that a flight waited for each link, where several use it.
     waits: Vec<Ticks>,
     /// [`Traffic::busy_of`] every link at the start of a period that is being recorded.
@@ -64,6 +67,7 @@ impl Traffic {
             power: plan.power.as_ref().map(|power| LinkPower::new(&power.of_links, &links, shift)),
             waits: vec![0; links.len()],
             spans: plan.trace.then(|| Spans::new(links.len())),
+            carried: plan.playback.as_ref().map(|of| Carried::new(of, links.len(), shift)),
             links: links.into_iter().map(|links| (0, links)).collect(),
             windows: Windows::new(shift),
             record: None,
@@ -89,6 +93,9 @@ impl Traffic {
         if let Some(spans) = &mut self.spans {
             spans.add(link, transfer, start, packets, packet_time, spacing);
         }
+        if let Some(carried) = &mut self.carried {
+            carried.add(link, transfer, start, packets, packet_time, spacing);
+        }
         let (busy, links) = &mut self.links[link as usize];
         *busy += packets * packet_time;
         self.windows.add(start, packets, packet_time, spacing, *links);
@@ -113,6 +120,7 @@ impl Traffic {
         self.record = Some(self.links.iter().map(|&(busy, _)| busy).collect());
         self.windows.record_period();
         self.power.iter_mut().filter_map(LinkPower::windows).for_each(Windows::record_period);
+        self.carried.iter_mut().for_each(Carried::record_period);
     }
 
     /// The record is of no use.
@@ -120,6 +128,7 @@ impl Traffic {
         self.record = None;
         self.windows.discard_period();
         self.power.iter_mut().filter_map(LinkPower::windows).for_each(Windows::discard_period);
+        self.carried.iter_mut().for_each(Carried::discard_period);
     }
 
     /// Adds what was recorded `periods` times, each `period` later.
@@ -129,12 +138,16 @@ impl Traffic {
         }
         self.windows.repeat(periods, period);
         self.power.iter_mut().filter_map(LinkPower::windows).for_each(|windows| windows.repeat(periods, period));
+        self.carried.iter_mut().for_each(|carried| carried.repeat(periods, period));
     }
 
     /// Adds what others recorded, of other links; neither is to be repeated.
     pub fn join(&mut self, other: Traffic) {
         self.links.iter_mut().zip(other.links).for_each(|((busy, _), (other, _))| *busy += other);
         self.windows.join(other.windows);
+        if let (Some(own), Some(other)) = (&mut self.carried, other.carried) {
+            own.join(other);
+        }
         if let (Some(LinkPower::Each(own, _)), Some(LinkPower::Each(windows, _))) = (&mut self.power, other.power) {
             own.join(windows);
         }

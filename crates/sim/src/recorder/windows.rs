@@ -4,7 +4,7 @@ use crate::clock::Ticks;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// Windows; their length doubles when a run outgrows them.
+/// Windows of all links together; their length doubles when a run outgrows them.
 const WINDOWS: usize = 512;
 
 /// What is summed: `u64`, or `u128` where that is too small.
@@ -37,7 +37,12 @@ pub struct Windows<A> {
 impl<A: Amount> Windows<A> {
     /// Empty ones, at first of `1 << shift` ticks.
     pub fn new(shift: u32) -> Self {
-        Windows { shift, sums: vec![A::default(); WINDOWS], record: None }
+        Windows::with_windows(WINDOWS, shift)
+    }
+
+    /// So many of them, an even number.
+    pub fn with_windows(windows: usize, shift: u32) -> Self {
+        Windows { shift, sums: vec![A::default(); windows], record: None }
     }
 
     /// So many spans of `length` each were in use, the first from `start`, each `spacing` after the one before.
@@ -72,6 +77,16 @@ impl<A: Amount> Windows<A> {
         }
     }
 
+    /// The tick from `at` on was in use.
+    #[inline]
+    pub fn add_point(&mut self, at: Ticks, weight: A) {
+        if let Some(record) = &mut self.record {
+            record.push((at, at + 1, weight));
+        }
+        self.reach(at + 1);
+        self.sums[(at >> self.shift) as usize] += weight;
+    }
+
     /// All of the time from `start` to `end`, which they reach to, was in use.
     #[inline]
     fn add_one(&mut self, start: Ticks, end: Ticks, weight: A) {
@@ -92,27 +107,42 @@ impl<A: Amount> Windows<A> {
     /// Widens the windows until they reach to `end`.
     #[inline]
     fn reach(&mut self, end: Ticks) {
-        while end > (WINDOWS as u64) << self.shift {
+        while end > (self.sums.len() as u64) << self.shift {
             self.widen();
         }
     }
 
     fn widen(&mut self) {
-        for i in 0..WINDOWS / 2 {
+        let half = self.sums.len() / 2;
+        for i in 0..half {
             self.sums[i] = self.sums[2 * i] + self.sums[2 * i + 1];
         }
-        self.sums[WINDOWS / 2..].fill(A::default());
+        self.sums[half..].fill(A::default());
         self.shift += 1;
+    }
+
+    /// Widens the windows to at least `1 << shift` ticks.
+    fn widen_to(&mut self, shift: u32) {
+        while self.shift < shift {
+            self.widen();
+        }
+    }
+
+    /// Their length is `1 << shift` ticks.
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// The sums of windows of `1 << shift` ticks, which are no shorter.
+    pub fn wider(&self, shift: u32) -> impl Iterator<Item = A> + '_ {
+        let sum = |sums: &[A]| sums.iter().fold(A::default(), |sum, &each| sum + each);
+        self.sums.chunks(1 << (shift - self.shift)).map(sum)
     }
 
     /// Adds what others have, none of which is being recorded.
     pub fn join(&mut self, mut other: Windows<A>) {
-        while self.shift < other.shift {
-            self.widen();
-        }
-        while other.shift < self.shift {
-            other.widen();
-        }
+        self.widen_to(other.shift);
+        other.widen_to(self.shift);
         self.sums.iter_mut().zip(other.sums).for_each(|(sum, other)| *sum += other);
     }
 
@@ -128,11 +158,11 @@ impl<A: Amount> Windows<A> {
 
     /// Adds what was recorded `periods` times, each `period` later.
     pub fn repeat(&mut self, periods: u64, period: Ticks) {
-        let Some(spans) = self.record.take() else { return };
+        let Some(spans) = self.record.take().filter(|spans| !spans.is_empty()) else { return };
         let ramp =
             |time: fn(&(Ticks, Ticks, A)) -> Ticks| Ramp::new(spans.iter().map(|span| (time(span), span.2)).collect());
         let (starts, ends) = (ramp(|span| span.0), ramp(|span| span.1));
-        let Some(&(end, _)) = ends.times.last() else { return };
+        let end = ends.times[ends.times.len() - 1].0;
         self.reach(end + periods * period);
         // Time in use of one repetition before `at`, and of all.
         let one = |at: Ticks| starts.before(at) - ends.before(at);

@@ -14,7 +14,7 @@ fn divided(
 ) -> Option<[SimulationResult; 2]> {
     let flights = [Flight::unproven(schedule)];
     let mut plan = RunPlan::new(fabric, &flights, system).ok()?;
-    plan.power = Some(PowerRates::new(&plan));
+    plan.record(RunOptions { energy: true, playback: true, cores: 1 });
     let parts = Division::of(&plan, count)?;
     let joint = together(&plan, &parts, shortcuts, &mut |_| true).unwrap();
     let Ok(whole) =

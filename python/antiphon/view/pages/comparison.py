@@ -18,6 +18,7 @@ from antiphon.errors import AntiphonError
 from antiphon.view.drawing import Drawing, draw
 from antiphon.view.pages.energy import energy_section
 from antiphon.view.pages.page import Course, look, over_time, page_template, time_axis
+from antiphon.view.pages.player import played
 from antiphon.view.text import format_energy, platform, without_ranks
 
 LONGEST_NAME = 20
@@ -30,8 +31,8 @@ LEVELS = 10
 """Steps of the colour scale, besides idle."""
 
 
-def render(fabric: Fabric, comparison: Comparison) -> str:
-    """The page as text.
+def render(fabric: Fabric, comparison: Comparison, more: str = "") -> str:
+    """The page as text; ``more`` are sections, elements, before the parameters.
 
     Raises:
         AntiphonError: ``not-applicable`` if the comparison has no runs.
@@ -45,6 +46,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     runs = [_entry(index, run, fabric) for index, run in enumerate(ranking)]
     return page_template("comparison.html").render(
         comparison=comparison,
+        more=more,
         size=size_text(comparison.bytes, comparison.matrix_bytes),
         best=best,
         ranking=ranking,
@@ -56,6 +58,8 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         energy=energy_section([(run.label, look(index), run.energy) for index, run in enumerate(ranking)]),
         lines=_lines(comparison),
         drawing=drawing,
+        player=played(fabric, ranking),
+        figures=_figures(comparison, brief=drawing.heat),
         levels=LEVELS,
         links=_LinkData(fabric, drawing, ranking),
         platform=platform(comparison.system),
@@ -90,6 +94,15 @@ def _note(run: Run) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def _figures(comparison: Comparison, brief: bool) -> dict[str, Any]:
+    """The figures of the page, to be saved; if ``brief``, without a number for each link of each bound."""
+    found = comparison.to_dict()
+    if brief:
+        for each in (found, *found["runs"]):
+            each["bound"]["limit"] = {"text": each["bound"]["limit"]["text"]}
+    return found
 
 
 class _LinkData:

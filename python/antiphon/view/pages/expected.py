@@ -65,5 +65,5 @@ def render(found: Expectation) -> str:
         colours=COLOURS,
         of_verdicts=OF_VERDICTS,
         summary=summary(found),
-        table=html(Document([sizes_table(found)])),
+        table=html(Document([sizes_table(found)]), sortable=True),
     )

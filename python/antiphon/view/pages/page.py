@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from antiphon._core import __version__
 from antiphon.plot import COLOURS
 from antiphon.view import text
-from antiphon.view.document import Document, Heading
-from antiphon.view.html import html
 from antiphon.view.text import time_unit
 
 DASHES = ("", "7 3", "2 3")
@@ -40,13 +38,6 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
     environment.filters |= FILTERS | filters
     environment.globals |= {"version": __version__, "colours": COLOURS}
     return environment.get_template(name)
-
-
-def document_page(document: Document) -> str:
-    """A document as a page that needs nothing else."""
-    titles = (part.text if isinstance(part, Heading) else getattr(part, "title", "") for part in document.parts)
-    title = next(filter(None, titles), "Result")
-    return page_template("document.html").render(title=title, main=html(document))
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,12 @@ def render(results: Sequence[Group], refused: Sequence[dict[str, str]] = ()) -> 
 
 def _group(training: Training, baselines: Sequence[Training]) -> dict[str, Any]:
     trainings = [training, *baselines]
-    axis = time_axis(max(1e-3, *(each.iteration_ns for each in trainings)), WIDTH)
+    longest_ns = max(1e-3, *(each.iteration_ns for each in trainings))
+    axis = time_axis(longest_ns, WIDTH)
     return {
         "training": training,
         "axis": axis,
+        "longest_ns": longest_ns,
         "rows": [_timeline(each, axis.pixels_per_unit) | {"training": each} for each in trainings],
         "speedups": [training.speedup(each) for each in trainings],
         "energy": energy_section(

@@ -10,8 +10,8 @@ import numpy as np
 from antiphon.view.document import Document
 from antiphon.view.documents.job import wiring_document
 from antiphon.view.drawing.graph import distances
-from antiphon.view.html import html
 from antiphon.view.pages.page import page_template
+from antiphon.view.pages.sheet import sections_of
 from antiphon.view.text import format_bit_rate
 
 WIDTH, HEIGHT, MARGIN = 900.0, 560.0, 70.0
@@ -55,7 +55,7 @@ def render(found: dict[str, Any]) -> str:
     rest = Document(wiring_document(found).parts[bool(pairs) :])
     template = page_template("wiring.html")
     return template.render(
-        hosts=places, cables=cables, count=len(pairs), odd=found["odd"], rest=html(rest), width=WIDTH, height=HEIGHT
+        hosts=places, cables=cables, count=len(pairs), odd=found["odd"], sections=sections_of(rest), width=WIDTH, height=HEIGHT
     )
 
 
