@@ -115,13 +115,13 @@ def found(browser: Browser, site: Path, query: str) -> list[str]:
     page.write_text(frame, "utf-8")
     dom = browser.dump_dom(page, 15000)
     page.unlink()
-    return re.findall(r'href="([^"?#]+)[^"]*" class="md-search-result__link"', dom)
+    return list(dict.fromkeys(re.findall(r'href="([^"?#]+)[^"]*" class="md-search-result__link"', dom)))
 
 
 @pytest.mark.parametrize(
     ("query", "page"),
     [
-        ("strength", "explanation/optimal.html"),
+        ("strength", "explanation/bounds.html"),
         ("three%20machines", "how-to/torch.html"),
         ("--chain", "reference/commands/run.html"),
     ],
