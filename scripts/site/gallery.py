@@ -35,9 +35,10 @@ def pages() -> dict[str, str]:
         file = f"{FOLDER}{algorithm.name}.svg"
         pictures[file] = str(antiphon.picture(fabric, schedule).svg)
         what = "" if collective == "all-reduce" else f" --collective {collective}"
+        command = f"antiphon show {fabric} {algorithm.name}{what} --bytes {BYTES} --picture {algorithm.name}.svg"
         text += (
             f"## {algorithm.name}\n\n{algorithm.summary[:1].upper()}{algorithm.summary[1:]}.\n\n"
             f"![{algorithm.name}: {collective} on {fabric}]({file}){{ .picture }}\n\n"
-            f"```console\n$ antiphon show {fabric} {algorithm.name}{what} --bytes {BYTES} --picture {algorithm.name}.svg\n```\n\n"
+            f"```console\n$ {command}\n```\n\n"
         )
     return {"gallery.md": text} | pictures

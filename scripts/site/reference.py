@@ -62,9 +62,9 @@ def options(command: click.Command, context: click.Context) -> Iterator[str]:
     for option in command.get_params(context):
         record = option.get_help_record(context)
         if isinstance(option, click.Option) and record:
-            common = not isinstance(option, Section) or option.common
-            section = "Options" if common else option.section
-            name = section if common or section != "Options" else "More options"
+            name = "Options"
+            if isinstance(option, Section) and not option.common:
+                name = option.section if option.section != "Options" else "More options"
             sections.setdefault(name, []).append([code(record[0]), plain(record[1])])
     for title, rows in sections.items():
         yield f"**{title}**\n\n" + table(("Option", "Meaning"), rows)

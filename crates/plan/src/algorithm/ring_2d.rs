@@ -3,7 +3,7 @@
 //!
 //! On a mesh a row is a line and its ring wraps around through the intermediate chiplets, one
 //! store-and-forward step each, as in the TTO artifact (HPCA 2024): on the way back they get what they have once more, which changes
-//! nothing, though others may be reading it (docs/reference/schedule.md, "What a proof says"). By default a barrier
+//! nothing, though others may be reading it (docs/explanation/proofs.md, "What a proof says"). By default a barrier
 //! stands between the two dimensions; without (`held`) sums of the second dimension wait at their receivers until these
 //! have the complete parts of the first.
 
