@@ -25,17 +25,6 @@ PROJECT = {
     "README.md": "index.md",
 }
 """Markdown outside docs/ and its place on the site."""
-COMING = (
-    "tutorials/broken-mesh.md",
-    "tutorials/first-comparison.md",
-    "tutorials/my-number.md",
-    "tutorials/own-algorithm.md",
-    "tutorials/paper.md",
-    "tutorials/study.md",
-    "tutorials/three-machines.md",
-    "tutorials/train.md",
-)
-"""Pages that the navigation has and that may be missing as yet."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 BAR = "\\|"
 CODE_WITH_BARS = re.compile(r"`([^`]*\\\|[^`]*)`")
@@ -59,16 +48,15 @@ def on_config(config: Any) -> Any:
 
 
 def navigation(entries: list[Any]) -> list[Any]:
-    """The navigation with the pages of its folders, without those to come."""
+    """The navigation with the pages of its folders."""
     made: list[Any] = []
     for entry in entries:
         if isinstance(entry, dict):
             (title, below), *_ = entry.items()
-            below = navigation(below) if isinstance(below, list) else below
-            made += [{title: below}] if below else []
+            made.append({title: navigation(below) if isinstance(below, list) else below})
         elif entry.endswith("/"):
             made += sorted(page for page in generated if page.startswith(entry))
-        elif entry not in COMING or entry in generated or (ROOT / "docs" / entry).exists():
+        else:
             made.append(entry)
     return made
 

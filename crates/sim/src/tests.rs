@@ -1,15 +1,11 @@
 //! Exact timestamps on tiny cases, and properties that hold on all.
 
-mod configurations;
 mod endpoints;
 mod fast_links;
 mod flights;
 mod on_cores;
-mod playbacks;
-mod protocols;
 mod routers;
 mod runs;
-mod traces;
 
 use super::*;
 use antiphon_base::error::Code;

@@ -1,6 +1,6 @@
 //! When messages were received and added: the finish of ranks and the completion of chunks.
 
-use super::received::Received;
+use super::received::ReceivedShares;
 use crate::clock::Ticks;
 use crate::plan::RunPlan;
 use crate::result::ChunkRow;
@@ -28,7 +28,7 @@ pub struct Deliveries {
     /// The same of the whole run, where somebody asks; not to be used with [`Deliveries::repeat`].
     pub log: Option<Vec<(TransferId, u64, Ticks)>>,
     /// What is played, where somebody asks.
-    pub received: Option<Received>,
+    pub received: Option<ReceivedShares>,
 }
 
 /// Counts of chunks, by lane.
@@ -78,7 +78,7 @@ impl Deliveries {
             semaphores: None,
             record: None,
             log: plan.trace.then(Vec::new),
-            received: plan.playback.as_ref().map(|of| Received::new(of, plan)),
+            received: plan.playback.as_ref().map(|of| ReceivedShares::new(of, plan)),
         }
     }
 
@@ -167,13 +167,13 @@ impl Deliveries {
     /// Records what is applied from now on, to be repeated or discarded.
     pub fn record_period(&mut self) {
         self.record = Some(vec![]);
-        self.received.iter_mut().for_each(Received::record_period);
+        self.received.iter_mut().for_each(ReceivedShares::record_period);
     }
 
     /// The record is of no use.
     pub fn discard_period(&mut self) {
         self.record = None;
-        self.received.iter_mut().for_each(Received::discard_period);
+        self.received.iter_mut().for_each(ReceivedShares::discard_period);
     }
 
     /// Adds what was recorded `periods` times, each `period` later and as many chunks further as

@@ -9,7 +9,7 @@ use antiphon_model::schedule::TransferId;
 use std::sync::Arc;
 
 /// See the module.
-pub struct Received {
+pub struct ReceivedShares {
     of: Arc<PlaybackPlan>,
     /// Bytes, each in the tick before it was applied, of every rank.
     pub ranks: Vec<Windows<u64>>,
@@ -19,11 +19,11 @@ pub struct Received {
     pub ended: Vec<(TransferId, u64, Ticks)>,
 }
 
-impl Received {
+impl ReceivedShares {
     /// Nothing yet.
     pub fn new(of: &Arc<PlaybackPlan>, plan: &RunPlan) -> Self {
         let windows = |_| Windows::with_windows(of.windows, 10 + plan.clock.bits());
-        Received {
+        ReceivedShares {
             ranks: (0..plan.fabric.ranks()).map(windows).collect(),
             phases: vec![(Ticks::MAX, 0); of.phases],
             ended: vec![],
@@ -74,7 +74,7 @@ impl Received {
     }
 
     /// Adds what was received elsewhere; neither is to be repeated.
-    pub fn join(&mut self, other: Received) {
+    pub fn join(&mut self, other: ReceivedShares) {
         self.ranks.iter_mut().zip(other.ranks).for_each(|(own, other)| own.join(other));
         for (own, other) in self.phases.iter_mut().zip(other.phases) {
             *own = (own.0.min(other.0), own.1.max(other.1));

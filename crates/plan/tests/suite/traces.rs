@@ -1,7 +1,8 @@
 //! Traces: nothing overlaps, and they add up to the tables of the same run.
 
-use super::*;
-use antiphon_base::parameter::Choice;
+use crate::common::prelude::*;
+use antiphon_model::schedule::{Builder, Lane};
+use antiphon_sim::{Trace, Track, trace_flights};
 use std::collections::HashMap;
 
 /// Checks a trace against the tables, which must be those of the run without one.
@@ -23,7 +24,7 @@ fn check(fabric: &Fabric, flights: &[Flight], order: Order, system: &System, fid
                 *received.entry((message.flight, message.transfer)).or_default() += 1;
             }
             Track::Link(link) => {
-                let schedule = flights[message.flight as usize].schedule;
+                let schedule = &flights[message.flight as usize].schedule;
                 assert!(schedule.transfers[message.transfer as usize].route.contains(&link));
                 let lane = schedule.transfers[message.transfer as usize].payload.first();
                 assert!(message.chunk < schedule.lanes[lane as usize].chunks);
@@ -47,6 +48,10 @@ fn check(fabric: &Fabric, flights: &[Flight], order: Order, system: &System, fid
     trace
 }
 
+fn tto() -> System {
+    System::preset("tto").unwrap()
+}
+
 fn slow_adders() -> System {
     let mut system = tto();
     system.reduce_rate = Some(Rate(8));
@@ -58,7 +63,8 @@ fn traces_add_up() {
     let fabric = Fabric::parse("mesh:3x4").unwrap();
     for spec in ["tto:chunk=24KiB", "ring-bi", "multitree", "direct"] {
         let schedule = algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 36 * 24_000, spec);
-        let flights = [Flight::unproven(schedule.as_ref().unwrap_or_else(|error| panic!("{spec}: {error}")))];
+        let proven = prove(&fabric, schedule.unwrap_or_else(|error| panic!("{spec}: {error}"))).unwrap();
+        let flights = [Flight::new(&proven)];
         for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
             let trace = check(&fabric, &flights, Order::Fifo, &tto(), fidelity);
             let named = trace.spans.iter().filter(|span| span.message.is_some()).count();
@@ -75,9 +81,9 @@ fn exact_spans() {
     let mut builder = Builder::new("test", &pair, Collective::new(Kind::Reduce), 2 * 8192);
     builder.lane(Lane { offset: 0, bytes: 2 * 8192, chunks: 2, chunk_bytes: 8192, stride: 1, source: 0, owner: 0 });
     builder.send(Op::Reduce, 1, 0, 0, 0).unwrap();
-    let schedule = builder.finish().unwrap();
+    let schedule = prove(&pair, builder.finish().unwrap()).unwrap();
     for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
-        let trace = check(&pair, &[Flight::unproven(&schedule)], Order::Fifo, &tto(), fidelity);
+        let trace = check(&pair, &[Flight::new(&schedule)], Order::Fifo, &tto(), fidelity);
         let spans: Vec<_> = trace
             .spans
             .iter()
@@ -100,7 +106,8 @@ fn large_runs_are_refused() {
     let fabric = Fabric::parse("mesh:3x3").unwrap();
     let schedule =
         algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 40, "tto:chunk=96KiB").unwrap();
-    let flights = [Flight::unproven(&schedule)];
+    let proven = prove(&fabric, schedule).unwrap();
+    let flights = [Flight::new(&proven)];
     let error =
         trace_flights(&fabric, &flights, Order::Fifo, &tto(), Fidelity::Packet, RunOptions::default(), &mut |_| true);
     let error = error.unwrap_err();
@@ -122,14 +129,15 @@ proptest! {
     ) {
         let fabric = Fabric::parse("mesh:3x4").unwrap();
         let build = |spec: &&str| {
-            algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), packets * 24_000, spec).unwrap()
+            let collective = Collective::new(Kind::AllReduce);
+            prove(&fabric, algorithm::build(&fabric, &tto(), collective, packets * 24_000, spec).unwrap()).unwrap()
         };
-        let schedules: Vec<Schedule> = specs.iter().map(build).collect();
+        let schedules: Vec<Proven> = specs.iter().map(build).collect();
         let system = if slow { slow_adders() } else { tto() };
         let flights = (0..).zip(&schedules).map(|(index, schedule)| Flight {
             start_ps: starts[index],
             priority: index as u32,
-            ..Flight::unproven(schedule)
+            ..Flight::new(schedule)
         });
         let flights: Vec<Flight> = flights.collect();
         for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {

@@ -1,13 +1,19 @@
-//! Playbacks: what they say is what a trace of the same run says. That fast-forward and parts change nothing is tested with
-//! the other results.
+//! Playbacks: what they say is what a trace of the same run says. That fast-forward and parts change nothing is tested
+//! beside the simulation.
 
-use super::*;
-use antiphon_base::parameter::Choice;
+use crate::common::prelude::*;
+use antiphon_model::schedule::Transfer;
+use antiphon_sim::{Playback, Span, Trace, Track, trace_flights};
 use std::collections::HashMap;
+
+fn tto() -> System {
+    System::preset("tto").unwrap()
+}
 
 /// A run and its trace.
 fn both(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> (SimulationResult, Trace) {
-    let (flights, options) = ([Flight::unproven(schedule)], RunOptions { playback: true, ..RunOptions::default() });
+    let proven = prove(fabric, schedule.clone()).unwrap();
+    let (flights, options) = ([Flight::new(&proven)], RunOptions { playback: true, ..RunOptions::default() });
     let played = simulate_flights(fabric, &flights, Order::Fifo, system, fidelity, options, &mut |_| true).unwrap();
     let options = RunOptions::default();
     let traced = trace_flights(fabric, &flights, Order::Fifo, system, fidelity, options, &mut |_| true).unwrap();
@@ -140,7 +146,8 @@ fn check_phases(playback: &Playback, trace: &Trace, schedule: &Schedule, fidelit
 fn large_runs_are_told_in_less() {
     let fabric = Fabric::parse("mesh:12x12").unwrap();
     let schedule = algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 20, "ring").unwrap();
-    let flights = [Flight::unproven(&schedule)];
+    let proven = prove(&fabric, schedule.clone()).unwrap();
+    let flights = [Flight::new(&proven)];
     let options = RunOptions { playback: true, ..RunOptions::default() };
     let fidelity = Fidelity::AlphaBeta;
     let result = simulate_flights(&fabric, &flights, Order::Fifo, &tto(), fidelity, options, &mut |_| true).unwrap();

@@ -1,6 +1,7 @@
 //! What a launch takes, and which protocol a run takes.
 
-use super::*;
+use crate::common::prelude::*;
+use antiphon_sim::trial;
 
 /// A launch is over before anything is sent, at every fidelity and endpoint, and where the fabric changes later.
 #[test]
@@ -13,12 +14,12 @@ fn a_launch_takes_its_time_once() {
             (Fidelity::Packet, "ace"),
             (Fidelity::Flit, "system"),
         ] {
-            let mut system = System { clock_ps: None, ..tto() };
+            let mut system = System { clock_ps: None, ..System::preset("tto").unwrap() };
             system.set("endpoint", endpoint).unwrap();
             let all_reduce = Collective::new(Kind::AllReduce);
             let schedule = algorithm::build(&fabric, &system, all_reduce, 1 << 20, "dbtree").unwrap();
             let time = |system: &System| {
-                let result = simulate(&fabric, &schedule, system, fidelity, &mut |_| true).unwrap();
+                let result = simulate(&fabric, &schedule, system, fidelity).unwrap();
                 assert_eq!(result.flights[0].start_ps, 0);
                 result.time_ps
             };
@@ -38,7 +39,7 @@ fn a_run_takes_the_fastest_protocol() {
     for (bytes, protocol) in [(1 << 10, "ll"), (1 << 20, "simple")] {
         let all_reduce = Collective::new(Kind::AllReduce);
         let schedule = algorithm::build(&fabric, &system, all_reduce, bytes, "ring").unwrap();
-        let run = |system: &System, fidelity| simulate(&fabric, &schedule, system, fidelity, &mut |_| true).unwrap();
+        let run = |system: &System, fidelity| simulate(&fabric, &schedule, system, fidelity).unwrap();
         for &(_, fidelity) in Fidelity::ALL {
             let best = run(&system, fidelity);
             assert_eq!(best.protocol.as_deref(), Some(protocol), "{bytes} {fidelity:?}");

@@ -1,6 +1,6 @@
 //! Fabrics that change between phases.
 
-use super::*;
+use crate::common::prelude::*;
 
 const FIDELITIES: [Fidelity; 3] = [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit];
 
@@ -8,8 +8,7 @@ const FIDELITIES: [Fidelity; 3] = [Fidelity::AlphaBeta, Fidelity::Packet, Fideli
 fn time(items: &str, algorithm: &str, system: &System, fidelity: Fidelity) -> u64 {
     let fabric = Fabric::parse(&format!("aries:4x4,{items}")).unwrap();
     let schedule = algorithm::build(&fabric, system, Collective::new(Kind::AllReduce), 1 << 16, algorithm).unwrap();
-    assert!(antiphon_proof::verify(&fabric, &schedule).unwrap().complete);
-    simulate(&fabric, &schedule, system, fidelity, &mut |_| true).unwrap().time_ps
+    simulate(&fabric, &schedule, system, fidelity).unwrap().time_ps
 }
 
 /// A change takes its time once, at every fidelity and endpoint; what is the same is no change.
@@ -32,7 +31,8 @@ fn schedules_that_change_the_fabric_run_alone() {
     let fabric = Fabric::parse("aries:4x4,x0=0-3,then,x0=0-2").unwrap();
     let system = System::preset("aries").unwrap();
     let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, "dbtree").unwrap();
-    let flights = [Flight::unproven(&schedule), Flight::unproven(&schedule)];
+    let proven = prove(&fabric, schedule).unwrap();
+    let flights = [Flight::new(&proven), Flight::new(&proven)];
     let error =
         simulate_flights(&fabric, &flights, Order::Fifo, &system, Fidelity::Packet, RunOptions::default(), &mut |_| {
             true
