@@ -13,7 +13,6 @@ const NONE: u32 = u32::MAX;
 /// See the module.
 pub struct Carried {
     of: Arc<PlaybackPlan>,
-    shift: u32,
     /// Row of `windows` of each link and group of lanes, and behind them of what is of no group.
     rows: Vec<u32>,
     windows: Vec<Windows<u64>>,
@@ -36,10 +35,9 @@ struct Period {
 }
 
 impl Carried {
-    /// Nothing yet, of so many links; windows are of `1 << shift` ticks at first.
-    pub fn new(of: &Arc<PlaybackPlan>, links: usize, shift: u32) -> Self {
+    /// Nothing yet, of so many links.
+    pub fn new(of: &Arc<PlaybackPlan>, links: usize) -> Self {
         Carried {
-            shift,
             rows: vec![NONE; links * (of.groups + 1)],
             windows: vec![],
             phases: vec![Ticks::MAX; of.phases],
@@ -65,7 +63,7 @@ impl Carried {
         let row = &mut self.rows[link as usize * (self.of.groups + 1) + group];
         if *row == NONE {
             *row = self.windows.len() as u32;
-            let mut windows = Windows::with_windows(self.of.windows, self.shift);
+            let mut windows = Windows::with_windows(self.of.windows, self.of.shift);
             if self.record.is_some() {
                 windows.record_period();
             }
@@ -161,7 +159,7 @@ impl Carried {
 
     /// The widest windows are `1 << shift` ticks long.
     pub fn shift(&self) -> u32 {
-        self.windows.iter().map(Windows::shift).max().unwrap_or(self.shift)
+        self.windows.iter().map(Windows::shift).max().unwrap_or(self.of.shift)
     }
 }
 

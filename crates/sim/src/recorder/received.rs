@@ -22,7 +22,7 @@ pub struct ReceivedShares {
 impl ReceivedShares {
     /// Nothing yet.
     pub fn new(of: &Arc<PlaybackPlan>, plan: &RunPlan) -> Self {
-        let windows = |_| Windows::with_windows(of.windows, 10 + plan.clock.bits());
+        let windows = |_| Windows::with_windows(of.windows, of.shift);
         ReceivedShares {
             ranks: (0..plan.fabric.ranks()).map(windows).collect(),
             phases: vec![(Ticks::MAX, 0); of.phases],
