@@ -171,17 +171,6 @@ pub struct CarriedRow {
     pub lane: Option<LaneId>,
 }
 
-/// What a rank had after a window.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReceivedRow {
-    /// The rank.
-    pub rank: u32,
-    /// The window, from 0.
-    pub window: u32,
-    /// Bytes that it had received and added, over all that it receives.
-    pub share: f64,
-}
-
 /// When a phase was under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseRow {
@@ -229,8 +218,8 @@ pub struct Playback {
     pub lanes_a_group: u32,
     /// By link and window; links that were idle in a window are left out.
     pub links: Vec<CarriedRow>,
-    /// By rank and window.
-    pub ranks: Vec<ReceivedRow>,
+    /// By rank and window: the bytes that it had received and added by its end, over all that it receives.
+    pub ranks: Vec<(u32, u32, f64)>,
     /// In the order of schedules.
     pub phases: Vec<PhaseRow>,
     /// By lane, chunk and time.
@@ -281,7 +270,7 @@ impl Playback {
             let mut until = 0;
             for (window, sum) in (0..).zip(sums).filter(|_| total > 0) {
                 until += sum;
-                playback.ranks.push(ReceivedRow { rank, window, share: until as f64 / total as f64 });
+                playback.ranks.push((rank, window, until as f64 / total as f64));
             }
         }
         playback.phases = phase_rows(plan, &carried.phases, &received.phases);
