@@ -443,9 +443,9 @@ fn playback_record<'py>(py: Python<'py>, of: &Playback) -> PyResult<Bound<'py, P
         lane: row.lane.map_or(-1, i64::from),
     })?;
     let ranks = table!(py, row in of.ranks.iter(), {
-        rank: i64::from(row.rank),
-        window: i64::from(row.window),
-        share,
+        rank: i64::from(row.0),
+        window: i64::from(row.1),
+        share: row.2,
     })?;
     let messages = table!(py, row in of.messages.iter(), {
         lane: i64::from(row.lane),

@@ -28,7 +28,7 @@ mod turns;
 mod units;
 
 pub use flight::{Flight, FlightRow, Order, Timed};
-pub use playback::{CarriedRow, MessageRow, PhaseRow, Playback, ReceivedRow};
+pub use playback::{CarriedRow, MessageRow, PhaseRow, Playback};
 pub use result::{ChunkRow, ContendedRow, LinkRow, RankRow, SimulationResult, Timeline};
 pub use running::{Running, run_beside};
 pub use trace::{MOST_EVENTS, Span, Trace, Track};

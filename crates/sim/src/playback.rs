@@ -10,12 +10,12 @@ use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{LaneId, TransferId};
 use rustc_hash::FxHashMap;
 
-/// Windows of a run, at most; it takes more than half of them.
+/// Windows of a run, at most; a long one takes at least half of them.
 const MOST_WINDOWS: usize = 128;
 /// Fewest windows that large fabrics are cut down to.
 const FEWEST_WINDOWS: usize = 32;
 /// Groups of lanes that are told apart on links, at most.
-const MOST_GROUPS: usize = 48;
+const MOST_GROUPS: usize = 24;
 /// Fewest groups that large fabrics are cut down to.
 const FEWEST_GROUPS: usize = 8;
 /// Sums that are kept of links, groups and windows, at most, where the fewest of both allow: 32 MiB.
@@ -34,6 +34,8 @@ pub const NOT_FOLLOWED: u32 = u32::MAX;
 pub struct PlaybackPlan {
     /// Windows until the run outgrows them.
     pub windows: usize,
+    /// They are `1 << shift` ticks long at first: no more than the busiest link needs.
+    pub shift: u32,
     /// Groups of lanes.
     pub groups: usize,
     /// Lanes of a group, which follow each other.
@@ -82,6 +84,13 @@ impl PlaybackPlan {
         while links * windows * groups > MOST_SUMS && windows > FEWEST_WINDOWS {
             windows /= 2;
         }
+        let mut busy = vec![0; links];
+        for job in interruptible(&plan.jobs) {
+            let packets = plan.kind(job).packets.count * plan.kind(job).chunks;
+            plan.route(job).iter().for_each(|&link| busy[link as usize] += packets * plan.packet_time(job, link));
+        }
+        let shortest: Ticks = busy.into_iter().max().unwrap_or(0) / windows as u64;
+        let shift = (10 + plan.clock.bits()).max(Ticks::BITS - shortest.leading_zeros());
         let lanes_a_group = lanes.div_ceil(groups);
         let chosen = chosen(plan);
         let first_lane = |job: &Job| plan.lane_ranges(job).first().map_or(0, |range| range.start as usize);
@@ -103,7 +112,16 @@ impl PlaybackPlan {
             marks.push(Mark { group, phase: job.phase.min(u16::MAX.into()) as u16, followed: place });
         }
         let phases = plan.phase_messages.len().clamp(1, 1 << 16);
-        PlaybackPlan { windows, groups: lanes.div_ceil(lanes_a_group), lanes_a_group, phases, marks, followed, chosen }
+        PlaybackPlan {
+            windows,
+            shift,
+            groups: lanes.div_ceil(lanes_a_group),
+            lanes_a_group,
+            phases,
+            marks,
+            followed,
+            chosen,
+        }
     }
 
     /// The chunks of a job that are followed, in ascending order.
@@ -153,17 +171,6 @@ pub struct CarriedRow {
     pub lane: Option<LaneId>,
 }
 
-/// What a rank had after a window.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReceivedRow {
-    /// The rank.
-    pub rank: u32,
-    /// The window, from 0.
-    pub window: u32,
-    /// Bytes that it had received and added, over all that it receives.
-    pub share: f64,
-}
-
 /// When a phase was under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseRow {
@@ -211,8 +218,8 @@ pub struct Playback {
     pub lanes_a_group: u32,
     /// By link and window; links that were idle in a window are left out.
     pub links: Vec<CarriedRow>,
-    /// By rank and window.
-    pub ranks: Vec<ReceivedRow>,
+    /// By rank and window: the bytes that it had received and added by its end, over all that it receives.
+    pub ranks: Vec<(u32, u32, f64)>,
     /// In the order of schedules.
     pub phases: Vec<PhaseRow>,
     /// By lane, chunk and time.
@@ -263,7 +270,7 @@ impl Playback {
             let mut until = 0;
             for (window, sum) in (0..).zip(sums).filter(|_| total > 0) {
                 until += sum;
-                playback.ranks.push(ReceivedRow { rank, window, share: until as f64 / total as f64 });
+                playback.ranks.push((rank, window, until as f64 / total as f64));
             }
         }
         playback.phases = phase_rows(plan, &carried.phases, &received.phases);

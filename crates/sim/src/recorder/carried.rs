@@ -13,7 +13,6 @@ const NONE: u32 = u32::MAX;
 /// See the module.
 pub struct Carried {
     of: Arc<PlaybackPlan>,
-    shift: u32,
     /// Row of `windows` of each link and group of lanes, and behind them of what is of no group.
     rows: Vec<u32>,
     windows: Vec<Windows<u64>>,
@@ -27,8 +26,12 @@ pub struct Carried {
     record: Option<Period>,
 }
 
+/// A row of [`Carried::windows`], and as in [`Windows::add`] start, count, length and spacing of what is added.
+type RecordedRun = (u32, Ticks, u64, Ticks, Ticks);
+
 /// A period that is being recorded.
 struct Period {
+    runs: Vec<RecordedRun>,
     /// [`Carried::sent`] at its start.
     sent: Vec<(Ticks, Ticks)>,
     /// Place among those followed, chunk and time of every message of theirs that began.
@@ -36,10 +39,9 @@ struct Period {
 }
 
 impl Carried {
-    /// Nothing yet, of so many links; windows are of `1 << shift` ticks at first.
-    pub fn new(of: &Arc<PlaybackPlan>, links: usize, shift: u32) -> Self {
+    /// Nothing yet, of so many links.
+    pub fn new(of: &Arc<PlaybackPlan>, links: usize) -> Self {
         Carried {
-            shift,
             rows: vec![NONE; links * (of.groups + 1)],
             windows: vec![],
             phases: vec![Ticks::MAX; of.phases],
@@ -65,13 +67,12 @@ impl Carried {
         let row = &mut self.rows[link as usize * (self.of.groups + 1) + group];
         if *row == NONE {
             *row = self.windows.len() as u32;
-            let mut windows = Windows::with_windows(self.of.windows, self.shift);
-            if self.record.is_some() {
-                windows.record_period();
-            }
-            self.windows.push(windows);
+            self.windows.push(Windows::with_windows(self.of.windows, self.of.shift));
         }
         self.windows[*row as usize].add(start, packets, packet_time, spacing, 1);
+        if let Some(record) = &mut self.record {
+            record.runs.push((*row, start, packets, packet_time, spacing));
+        }
         let Some(mark) = mark.filter(|_| packets > 0) else { return };
         let first = &mut self.phases[mark.phase as usize];
         *first = start.min(*first);
@@ -106,20 +107,28 @@ impl Carried {
 
     /// Records what is transmitted from now on, to be repeated or discarded.
     pub fn record_period(&mut self) {
-        self.windows.iter_mut().for_each(Windows::record_period);
-        self.record = Some(Period { sent: self.sent.clone(), began: vec![] });
+        self.record = Some(Period { runs: vec![], sent: self.sent.clone(), began: vec![] });
     }
 
     /// The record is of no use.
     pub fn discard_period(&mut self) {
-        self.windows.iter_mut().for_each(Windows::discard_period);
         self.record = None;
     }
 
     /// Adds what was recorded `periods` times, each `period` later.
     pub fn repeat(&mut self, periods: u64, period: Ticks) {
-        self.windows.iter_mut().for_each(|windows| windows.repeat(periods, period));
-        let Some(record) = self.record.take() else { return };
+        let Some(mut record) = self.record.take() else { return };
+        record.runs.sort_by_key(|run| run.0);
+        for runs in record.runs.chunk_by(|one, other| one.0 == other.0) {
+            let of = |&(_, start, packets, packet_time, spacing): &RecordedRun| {
+                // What is back to back is one span.
+                let (count, length) =
+                    if spacing == packet_time { (1, packets * packet_time) } else { (packets, packet_time) };
+                (0..count).map(move |i| (start + i * spacing, start + i * spacing + length, 1))
+            };
+            let spans: Vec<_> = runs.iter().flat_map(of).collect();
+            self.windows[runs[0].0 as usize].add_later(&spans, periods, period);
+        }
         for (place, chunk, at) in record.began {
             let (of, place) = (&self.of.followed[place as usize], place as usize);
             let each = (self.sent[place].0 - record.sent[place].0) / of.message;
@@ -161,7 +170,7 @@ impl Carried {
 
     /// The widest windows are `1 << shift` ticks long.
     pub fn shift(&self) -> u32 {
-        self.windows.iter().map(Windows::shift).max().unwrap_or(self.shift)
+        self.windows.iter().map(Windows::shift).max().unwrap_or(self.of.shift)
     }
 }
 

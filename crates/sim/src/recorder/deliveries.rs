@@ -167,13 +167,11 @@ impl Deliveries {
     /// Records what is applied from now on, to be repeated or discarded.
     pub fn record_period(&mut self) {
         self.record = Some(vec![]);
-        self.received.iter_mut().for_each(ReceivedShares::record_period);
     }
 
     /// The record is of no use.
     pub fn discard_period(&mut self) {
         self.record = None;
-        self.received.iter_mut().for_each(ReceivedShares::discard_period);
     }
 
     /// Adds what was recorded `periods` times, each `period` later and as many chunks further as
@@ -183,7 +181,7 @@ impl Deliveries {
         let mut chunks = vec![0; plan.jobs.len()];
         record.iter().for_each(|&(id, _, _)| chunks[id as usize] += 1);
         if let Some(received) = &mut self.received {
-            received.repeat(&record, &chunks, periods, period);
+            received.repeat(plan, &record, &chunks, periods, period);
         }
         // Latest time in every row, by how many rows further it is repeated.
         let mut latest: FxHashMap<(usize, usize), Ticks> = FxHashMap::default();

@@ -22,7 +22,7 @@ pub struct ReceivedShares {
 impl ReceivedShares {
     /// Nothing yet.
     pub fn new(of: &Arc<PlaybackPlan>, plan: &RunPlan) -> Self {
-        let windows = |_| Windows::with_windows(of.windows, 10 + plan.clock.bits());
+        let windows = |_| Windows::with_windows(of.windows, of.shift);
         ReceivedShares {
             ranks: (0..plan.fabric.ranks()).map(windows).collect(),
             phases: vec![(Ticks::MAX, 0); of.phases],
@@ -38,8 +38,8 @@ impl ReceivedShares {
         if let Some(windows) = self.ranks.get_mut(job.to as usize) {
             windows.add_point(now.saturating_sub(1), plan.kind(job).bytes);
         }
-        let (first, last) = &mut self.phases[mark.phase as usize];
-        (*first, *last) = (now.min(*first), now.max(*last));
+        let phase = &mut self.phases[mark.phase as usize];
+        *phase = (now.min(phase.0), now.max(phase.1));
         if mark.followed != NOT_FOLLOWED
             && self.of.chosen(&self.of.followed[mark.followed as usize]).binary_search(&chunk).is_ok()
         {
@@ -47,22 +47,22 @@ impl ReceivedShares {
         }
     }
 
-    /// Records what is applied from now on, to be repeated or discarded.
-    pub fn record_period(&mut self) {
-        self.ranks.iter_mut().for_each(Windows::record_period);
-    }
-
-    /// The record is of no use.
-    pub fn discard_period(&mut self) {
-        self.ranks.iter_mut().for_each(Windows::discard_period);
-    }
-
     /// Adds a `record` of transfers, chunks and times `periods` times, each `period` later and as many `chunks` further as
     /// were recorded of the transfer.
-    pub fn repeat(&mut self, record: &[(TransferId, u64, Ticks)], chunks: &[usize], periods: u64, period: Ticks) {
-        self.ranks.iter_mut().for_each(|windows| windows.repeat(periods, period));
+    pub fn repeat(
+        &mut self,
+        plan: &RunPlan,
+        record: &[(TransferId, u64, Ticks)],
+        chunks: &[usize],
+        periods: u64,
+        period: Ticks,
+    ) {
+        let mut spans = vec![vec![]; self.ranks.len()];
         for &(id, chunk, at) in record {
-            let mark = self.of.marks[id as usize];
+            let (job, mark) = (&plan.jobs[id as usize], self.of.marks[id as usize]);
+            if let Some(of_rank) = spans.get_mut(job.to as usize) {
+                of_rank.push((at.saturating_sub(1), at.saturating_sub(1) + 1, plan.kind(job).bytes));
+            }
             let last = &mut self.phases[mark.phase as usize].1;
             *last = (at + periods * period).max(*last);
             if mark.followed != NOT_FOLLOWED {
@@ -70,6 +70,9 @@ impl ReceivedShares {
                 let later = later_chunks(chosen, chunk, chunks[id as usize] as u64, periods);
                 self.ended.extend(later.map(|(chunk, times)| (id, chunk, at + times * period)));
             }
+        }
+        for (windows, spans) in self.ranks.iter_mut().zip(spans) {
+            windows.add_later(&spans, periods, period);
         }
     }
 

@@ -67,7 +67,7 @@ impl Traffic {
             power: plan.power.as_ref().map(|power| LinkPower::new(&power.of_links, &links, shift)),
             waits: vec![0; links.len()],
             spans: plan.trace.then(|| Spans::new(links.len())),
-            carried: plan.playback.as_ref().map(|of| Carried::new(of, links.len(), shift)),
+            carried: plan.playback.as_ref().map(|of| Carried::new(of, links.len())),
             links: links.into_iter().map(|links| (0, links)).collect(),
             windows: Windows::new(shift),
             record: None,

@@ -77,12 +77,9 @@ impl<A: Amount> Windows<A> {
         }
     }
 
-    /// The tick from `at` on was in use.
+    /// The tick from `at` on was in use; it is not recorded.
     #[inline]
     pub fn add_point(&mut self, at: Ticks, weight: A) {
-        if let Some(record) = &mut self.record {
-            record.push((at, at + 1, weight));
-        }
         self.reach(at + 1);
         self.sums[(at >> self.shift) as usize] += weight;
     }
@@ -158,7 +155,16 @@ impl<A: Amount> Windows<A> {
 
     /// Adds what was recorded `periods` times, each `period` later.
     pub fn repeat(&mut self, periods: u64, period: Ticks) {
-        let Some(spans) = self.record.take().filter(|spans| !spans.is_empty()) else { return };
+        if let Some(spans) = self.record.take() {
+            self.add_later(&spans, periods, period);
+        }
+    }
+
+    /// Adds starts, ends and weights `periods` times, each `period` later.
+    pub fn add_later(&mut self, spans: &[(Ticks, Ticks, A)], periods: u64, period: Ticks) {
+        if spans.is_empty() {
+            return;
+        }
         let ramp =
             |time: fn(&(Ticks, Ticks, A)) -> Ticks| Ramp::new(spans.iter().map(|span| (time(span), span.2)).collect());
         let (starts, ends) = (ramp(|span| span.0), ramp(|span| span.1));
