@@ -35,6 +35,7 @@ NOT_STUDIED = {
     "json": "the form of the output",
     "output": "the form of the output",
     "report": "a file about one run",
+    "open": "shows a page about one run",
     "picture": "a file about one run",
     "out": "a file about one run",
     "jobs": "points run at the same time",
