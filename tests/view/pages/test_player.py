@@ -32,7 +32,7 @@ def run_of(fabric: antiphon.Fabric, algorithm: str, size: str = "256KiB", fideli
 
 def unpacked(player: dict[str, Any], fabric: antiphon.Fabric, number: int = 0) -> dict[str, Any]:
     """The data of a run as the script of the page unpacks it."""
-    run = player["runs"][number]
+    run: dict[str, Any] = player["runs"][number]
     frames = np.frombuffer(zlib.decompress(base64.b64decode(run["frames"])), np.uint8).reshape(-1, run["windows"])
     assert len(frames) == 2 * player["shapes"] + fabric.ranks
     levels, groups, steps = np.split(frames, [player["shapes"], 2 * player["shapes"]])
@@ -165,7 +165,8 @@ addEventListener("load", async () => {
   press("ArrowRight"); say(); said.push(bright());
   part("seek").value = 500; part("seek").dispatchEvent(new Event("input")); say(); said.push(bright());
   press(" "); said.push(part("play").getAttribute("aria-label"));
-  await new Promise((done) => setTimeout(done, 500));
+  // A browser that has much to do draws few pictures.
+  for (let i = 0; i < 150 && +part("seek").value < 520; i++) await new Promise((done) => setTimeout(done, 50));
   press(" "); said.push(part("play").getAttribute("aria-label")); say();
   part("lane").value = "1"; part("lane").dispatchEvent(new Event("change"));
   part("steps").children[3].click(); say(); said.push(part("steps").children.length);

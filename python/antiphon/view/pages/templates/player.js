@@ -253,7 +253,7 @@ function fabric(root) {
     const groups = new Set(bytes.subarray(data.shapes * run.windows, 2 * data.shapes * run.windows).filter((group) => group !== NO_LANE));
     const few = [...groups].sort((a, b) => a - b).slice(0, data.colours);
     key.innerHTML = few.map((group) => {
-      const first = group * run.lanes, lanes = run.lanes > 1 ? `lanes ${first} to ${first + run.lanes - 1}` : `lane ${first}`;
+      const first = group * run.lanes, lanes = run.lanes > 1 ? `from lane ${first} on` : `lane ${first}`;
       return `<span><i style="background:${colour(group)}"></i>${lanes}</span>`;
     }).join("") + (groups.size > few.length ? `<span>and so on, ${groups.size} in ${few.length} colours by turns</span>` : "") + (isTime ? "<span>the brighter, the longer in use</span>" : "");
     note.textContent = (isTime ? `A picture is ${time(run.window)} of the run, and 1× plays the run in ${SECONDS} s. ` : run.window > 1 ? `A picture is ${run.window} steps. ` : "The first chunk of every lane is shown; others follow it. ") + (data.heat ? "" : `The fuller a node, the more of what it receives it has${isTime ? " and has added" : ""}.`);
