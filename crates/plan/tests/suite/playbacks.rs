@@ -77,7 +77,7 @@ fn check_links(result: &SimulationResult, playback: &Playback, trace: &Trace, sc
 
 /// All ranks that receive have everything in the end, and never less than before; the last come when they are done.
 fn check_ranks(result: &SimulationResult, playback: &Playback, schedule: &Schedule) {
-    for rank in 0..schedule.ranks as u32 {
+    for rank in 0..schedule.ranks {
         let shares: Vec<_> = playback.ranks.iter().filter(|row| row.0 == rank).collect();
         assert_eq!(shares.len(), playback.windows as usize);
         assert!(shares.is_sorted_by(|a, b| a.2 <= b.2) && shares.last().unwrap().2 == 1.0);
