@@ -118,7 +118,7 @@ class Command:
         raise AntiphonError(f"{where}: {key} is {shown(value)}; expected {words}", "bad-spec")
 
 
-HANDLED = frozenset(("progress", "jobs", "time_limit_s", "trace", "chakra", "bound"))
+HANDLED = frozenset(("progress", "jobs", "time_limit_s", "trace", "playback", "chakra", "bound"))
 """Inputs of functions that are no keys."""
 
 

@@ -60,7 +60,7 @@ def summary(found: antiphon.Expectation) -> list[str]:
     if found.below:
         return [*lines, "No machine like this is that fast: the log is of another one, or counts other bytes"]
     if found.causes.height and found.slow:
-        lines.append(f"One of these would explain the largest sizes, the likeliest first; times at {size}:")
+        lines.append(f"One of these would explain the largest sizes, most likely first; times at {size}:")
     elif found.causes.height:
         lines.append(
             f"{size} takes {slower:.0%} more than expected, which the model may be wrong by; else it could be:"
