@@ -206,7 +206,7 @@ def test_parallel_links_lie_side_by_side() -> None:
         ("dgx-h100:2", "all-reduce", "Partition: 16 links of 48 GB/s join box 0 and the other box."),
         ("dgx-h100:4", "all-reduce", "Partition: 32 links of 48 GB/s leave 4 groups of ranks."),
         ("switch:9,slow=3-switch:0.1", "all-gather", "Cut: 1 link of 2.5 GB/s leads to rank 3 from the other 8 ranks."),
-        ("ring:8", "all-reduce", "Partition: 16 links of 25 GB/s leave single ranks."),
+        ("ring:8", "all-reduce", "Partition: 16 links of 25 GB/s leave single ranks. These are all links of the fabric, so none is marked."),
     ],
 )  # fmt: skip
 def test_the_limit_is_named(spec: str, collective: str, sentence: str) -> None:
@@ -227,6 +227,18 @@ def test_the_sides_of_a_cut_are_marked() -> None:
     whole = draw(antiphon.Fabric("ring:8"), antiphon.lower_bound("ring:8", bytes="1GiB"))
     assert not whole.sides  # every rank by itself
     assert not whole.limits  # all links are the limit: none is pointed out
+
+
+@pytest.mark.parametrize("spec", ["mesh:4x5,dead=17", "mesh:4x4,exclude=5", "mesh:4x4,dead=3,exclude=5"])
+def test_one_numbering(spec: str) -> None:
+    """Texts of nodes are the names that links have, also where ranks are numbered otherwise."""
+    drawing = draw(antiphon.Fabric(spec))
+    texts = [node.text for node in drawing.nodes]
+    assert texts == [str(number) for number in range(len(texts))]
+    other = next(node for node in drawing.nodes if node.rank >= 0 and node.text != str(node.rank))
+    assert drawing.numbering.endswith(f"node {other.name} is rank {other.rank}.")
+    assert other.title == f"node {other.name}, rank {other.rank}"
+    assert not draw(antiphon.Fabric(spec.split(",")[0])).numbering
 
 
 def test_large_fabrics_are_heat_maps() -> None:

@@ -64,10 +64,20 @@ class NodeShape:
     size: float
 
     @property
+    def renumbered(self) -> bool:
+        """Whether it is named by a number that is not its rank's."""
+        return self.rank >= 0 and self.name.isdecimal() and int(self.name) != self.rank
+
+    @property
     def title(self) -> str:
         """The tooltip."""
         what = f"rank {self.rank}" if self.rank >= 0 else KINDS[self.kind]
-        named = "" if self.name == str(self.rank) else f"{self.name}: "
+        if self.name.isdecimal() and self.rank < 0:
+            named = f"node {self.name}: "
+        elif self.renumbered:
+            named = f"node {self.name}, "
+        else:
+            named = "" if self.name == str(self.rank) else f"{self.name}: "
         return named + what + (", left out" if self.kind == "excluded" else "")
 
 
@@ -109,13 +119,23 @@ class Drawing:
     sentence: str
     heat: bool
 
+    @property
+    def numbering(self) -> str:
+        """What the numbers of nodes are, where they are not those of ranks; empty if they are."""
+        node = next((node for node in self.nodes if node.renumbered), None)
+        if node is None:
+            return ""
+        left_out = any(each.rank < 0 and each.name.isdecimal() for each in self.nodes)
+        counted = "numbered without the nodes left out" if left_out else "numbered apart from nodes"
+        return f"Numbers are nodes; ranks are {counted}: node {node.name} is rank {node.rank}."
+
     @cached_property
     def signs(self) -> list[tuple[str, str]]:
         """The legend: (kind, text) of everything drawn that needs a word."""
         kinds = {node.kind for node in self.nodes}
         found = [(kind, text) for kind, text in KINDS.items() if kind in kinds and (kind != "rank" or len(kinds) > 1)]
         every = {kind for link in self.links for kind in link.kinds.split()}
-        texts = {"bypass": "bypass wire", "slow": "slowed link", "wrap": "wrap-around link, in two halves"}
+        texts = {"bypass": "bypass wire", "slow": "slowed link", "wrap": "wrap-around link: it leaves at one edge and comes in at the opposite one"}
         found += [(kind, text) for kind, text in texts.items() if kind in every]
         if len({link.width for link in self.links}) > 1:
             found.append(("rate", "the wider, the faster the link"))
@@ -187,7 +207,7 @@ class Drawing:
     @property
     def least(self) -> float:
         """Pixels below which it is not shrunk, but scrolls."""
-        return min(self.width, max(300.0, 0.62 * self.width)) if self.width > 340 else self.width
+        return min(self.width, 300.0 if self.heat else max(300.0, 0.5 * self.width))
 
     def _node(self, number: int, node: NodeShape, classes: str, title: str) -> str:
         own = " ".join(filter(None, ("node", node.kind, classes)))
@@ -283,9 +303,17 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
         frames=frames,
         sides=[] if part_of is None else _sides(fabric, layout, outlines, part_of),
         limits=() if many or bound is None else bound.limit.links,
-        sentence=limits.sentence(fabric, bound, layout.frames, points),
+        sentence=limits.sentence(fabric, bound, layout.frames, points) + (_unmarked(bound, len(links)) if many else ""),
         heat=False,
     )
+
+
+def _unmarked(bound: Bound | None, links: int) -> str:
+    """Why no link is marked as one that a bound rests on."""
+    if bound is None or not bound.limit.links:
+        return ""
+    these = "all links" if len(bound.limit.links) == links else f"most of the {links:,} links"
+    return f" These are {these} of the fabric, so none is marked."
 
 
 def _kinds(fabric: Fabric, excluded: Collection[int]) -> list[str]:
@@ -321,7 +349,8 @@ def _nodes(fabric: Fabric, points: Points, radius: float, excluded: Collection[i
             )
             half = max(radius, CHARACTER * size * len(text) / 2 + 5 if text else radius)
         else:
-            inside = str(ranks[node]) if ranks[node] >= 0 else names[node] if names[node].isdecimal() else ""
+            # As a user says it in ``dead=17``, and as links and the limit of a bound are named.
+            inside = names[node] if names[node].isdecimal() else str(ranks[node]) if ranks[node] >= 0 else ""
             text, size = _fitting([inside] if inside else [], 1.9 * radius, radius)
             own = names[node] != str(ranks[node]) and not re.fullmatch(r"(gpu|die|chip)?[\d.]+", names[node])
             if own and room < 1e8 and CHARACTER * 9.5 * len(names[node]) <= room - 4:

@@ -77,6 +77,10 @@ def _sides(fabric: Fabric, parts: NDArray[np.int64], frames: Sequence[Frame], po
                 ordered = names if first.max() < second.min() else names[::-1]
                 return f"the {ordered[0]} {what}", f"the {ordered[1]} {what}"
     told = [_listed(side.tolist()) for side in sides]
+    for at, side in enumerate(sides):
+        node = str(fabric.nodes["name"][nodes[side[0]]])
+        if len(side) == 1 and node.isdecimal() and int(node) != side[0]:
+            told[at] += f" (node {node})"
     large = 0 if len(sides[0]) > len(sides[1]) else 1
     if len(sides[large]) > 3 and (len(sides[1 - large]) == 1 or " to " not in told[large]):
         told[large] = f"the other {len(sides[large]):,} ranks"

@@ -17,12 +17,16 @@ from antiphon.collective.result import ALL_RANKS, Comparison, Run
 from antiphon.errors import AntiphonError
 from antiphon.view.drawing import Drawing, draw
 from antiphon.view.pages.energy import energy_section
-from antiphon.view.pages.page import Course, look, over_time, page_template, time_axis
+from antiphon.view.pages.page import FILTERS, Course, look, over_time, page_template, time_axis
 from antiphon.view.pages.player import played
-from antiphon.view.text import format_energy, platform, without_ranks
+from antiphon.view.text import format_energy, format_time, platform, without_ranks
 
 LONGEST_NAME = 20
 """Longer names of nodes are cut where space is scarce."""
+LONGEST_NOTE = 32
+"""Longer notes are cut beside a bar."""
+BESIDE, LETTER = 770.0, 7.4
+"""Pixels from the beginning of the bars to the edge of their picture, and of a letter."""
 SLOWER = 1.01
 """The best is set against the first that is slower by this factor."""
 MOST_FIGURES = 15_000
@@ -142,15 +146,24 @@ def _heat_of(fabric: Fabric, run: Run) -> dict[str, Any]:
 
 
 def _bars(comparison: Comparison) -> dict[str, Any]:
-    """Horizontal bars, best first, and where the line of the bound is."""
-    width = 600.0
-    axis = time_axis(max(run.time_ns for run in comparison.ranking), width)
+    """Horizontal bars, best first, and where the line of the bound is. They leave room for the texts beside them."""
+    runs = comparison.ranking
+    texts = [[format_time(run.time_ns), FILTERS["share"](run.efficiency), _short(_note(run))] for run in runs]
+    longest = max(run.time_ns for run in runs)
+    room = [BESIDE - LETTER * len(" · ".join(filter(None, text))) for text in texts]
+    width = min(600.0, *(left * longest / run.time_ns for left, run in zip(room, runs, strict=True)))
+    axis = time_axis(longest, width)
     return {
         "axis": axis,
         "width": width,
         "bound": comparison.bound.time_ns * axis.pixels_per_unit,
-        "lengths": [run.time_ns * axis.pixels_per_unit for run in comparison.ranking],
+        "lengths": [run.time_ns * axis.pixels_per_unit for run in runs],
+        "texts": [(text[0], " · ".join(filter(None, text[1:]))) for text in texts],
     }
+
+
+def _short(note: str) -> str:
+    return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
 
 
 def _lines(comparison: Comparison) -> dict[str, Any]:
