@@ -16,7 +16,7 @@ from antiphon.studies.study import Study
 from antiphon.studies.table import REFUSED
 from antiphon.view.document import Document, Table
 from antiphon.view.pages.sheet import Section, sheet
-from antiphon.view.text import digits, format_time
+from antiphon.view.text import NO_STEPS, digits, format_steps, format_time
 
 BUDGET = 600_000
 """Bytes of the data of points on a page; columns and then points that do not fit are left out, and the page says so."""
@@ -30,7 +30,7 @@ MOST_COLUMNS = 14
 
 def render(found: Study, name: str = "") -> str:
     """The page as text; ``name`` is that of the file."""
-    rows = replace(found, columns=None).rows
+    rows = [_plain_steps(row) for row in replace(found, columns=None).rows]
     axes = list(dict.fromkeys(key for each in found.values for key in each))
     main = [column for column in found.columns or () if column not in axes]
     order = dict.fromkeys([*axes, *main, *(rows[0] if rows else ())])
@@ -42,7 +42,7 @@ def render(found: Study, name: str = "") -> str:
     missing = sum(found.refused.values())
     shown = [column for column in [*axes, *main] if column in varying][:MOST_COLUMNS]
     sections = [Section("Points", _table_text(len(rows)), shown=Document([_table(rows, shown)]))]
-    if constant := [f"{column} {_text(column, value)}" for column, value in fixed.items() if value is not None][:40]:
+    if constant := [f"{column} {_text(column, value)}" for column, value in fixed.items() if _says(value)][:40]:
         sections.append(Section("The same at all points", " · ".join(constant)))
     if found.refused:
         reasons = [[f"{count:,}", why] for why, count in found.refused.items()]
@@ -64,6 +64,24 @@ def render(found: Study, name: str = "") -> str:
         left_out=left_out,
         every=every,
     )
+
+
+def _plain_steps(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row without steps that are slots of a timetable, as all pages show them."""
+    counts = {f"{best}{key}": row.get(f"{best}{key}") for best in ("", "best.") for key in ("steps", "messages")}
+    slots = {
+        f"{best}steps": None
+        for best in ("", "best.")
+        if isinstance(steps := counts[f"{best}steps"], int)
+        and isinstance(messages := counts[f"{best}messages"], int)
+        and format_steps(steps, messages) == NO_STEPS
+    }
+    return {**row, **slots}
+
+
+def _says(value: Any) -> bool:
+    """Whether a value is worth a line: lists and empty texts are not."""
+    return value is not None and value != "" and not isinstance(value, list | tuple | dict)
 
 
 def _fitting(columns: Mapping[str, Sequence[Any]], count: int) -> tuple[dict[str, Sequence[Any]], int]:
