@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,8 @@ BUDGET = 600_000
 """Bytes of the data of points on a page; columns and then points that do not fit are left out, and the page says so."""
 DIGITS = 5
 """Significant ones of numbers on a page."""
+LIST = re.compile(r"-?[\d.]+( -?[\d.]+)+( .*)?")
+"""Numbers, which a row has as one text."""
 MOST_ROWS = 200
 """Of the table."""
 MOST_COLUMNS = 14
@@ -42,7 +45,9 @@ def render(found: Study, name: str = "") -> str:
     missing = sum(found.refused.values())
     shown = [column for column in [*axes, *main] if column in varying][:MOST_COLUMNS]
     sections = [Section("Points", _table_text(len(rows)), shown=Document([_table(rows, shown)]))]
-    if constant := [f"{column} {_text(column, value)}" for column, value in fixed.items() if _says(value)][:40]:
+    if constant := [
+        f"{column} {_text(column, value)}" for column, value in fixed.items() if column in axes or _says(value)
+    ][:40]:
         sections.append(Section("The same at all points", " · ".join(constant)))
     if found.refused:
         reasons = [[f"{count:,}", why] for why, count in found.refused.items()]
@@ -67,21 +72,21 @@ def render(found: Study, name: str = "") -> str:
 
 
 def _plain_steps(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row without steps that are slots of a timetable, as all pages show them."""
-    counts = {f"{best}{key}": row.get(f"{best}{key}") for best in ("", "best.") for key in ("steps", "messages")}
-    slots = {
-        f"{best}steps": None
-        for best in ("", "best.")
-        if isinstance(steps := counts[f"{best}steps"], int)
-        and isinstance(messages := counts[f"{best}messages"], int)
-        and format_steps(steps, messages) == NO_STEPS
-    }
-    return {**row, **slots}
+    """The row without steps that are slots of a timetable, as other pages show them: those that are more than messages.
+
+    A row does not have its messages; each makes one hop of a packet at least.
+    """
+    plain_row = dict(row)
+    for best in ("", "best."):
+        steps, hops = (row.get(f"{best}{name}") for name in ("steps", "packet_hops"))
+        if isinstance(steps, int) and isinstance(hops, int) and hops and format_steps(steps, hops) == NO_STEPS:
+            plain_row[f"{best}steps"] = None
+    return plain_row
 
 
 def _says(value: Any) -> bool:
-    """Whether a value is worth a line: lists and empty texts are not."""
-    return value is not None and value != "" and not isinstance(value, list | tuple | dict)
+    """Whether a value is worth a line: empty texts and lists of numbers, which are texts in a row, are not."""
+    return value is not None and value != "" and not (isinstance(value, str) and LIST.fullmatch(value))
 
 
 def _fitting(columns: Mapping[str, Sequence[Any]], count: int) -> tuple[dict[str, Sequence[Any]], int]:
@@ -154,7 +159,7 @@ def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table:
 
 def _text(name: str, value: Any) -> str:
     if value is None:
-        return ""
+        return NO_STEPS if name.endswith("steps") else ""
     if isinstance(value, bool | str):
         return str(plain(value))
     if name.endswith("_ns"):
