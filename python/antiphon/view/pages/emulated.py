@@ -15,7 +15,6 @@ def render(found: Emulated) -> str:
     """The page as text."""
     rows = sorted(found.runs.rows(), key=lambda row: row["measured_ns"])
     axis = time_axis(max(max(row["most_ns"], row["predicted_ns"]) for row in rows), WIDTH)
-    length_ns = max(max(row["measured_ns"], row["predicted_ns"]) for row in rows)
     template = page_template("emulated.html")
     size = {"width": WIDTH, "row": ROW, "bar": BAR}
-    return template.render(found=found, rows=rows, axis=axis, length_ns=length_ns, colours=COLOURS, **size)
+    return template.render(found=found, rows=rows, axis=axis, colours=COLOURS, **size)

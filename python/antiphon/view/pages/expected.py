@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from antiphon._core import format_bytes
 from antiphon.expectation.result import VERDICTS, Expectation
 from antiphon.plot import COLOURS
-from antiphon.view.document import Document
+from antiphon.view.document import Document, Table
 from antiphon.view.documents.expected import sizes_table, summary
 from antiphon.view.html import html
 from antiphon.view.pages.page import page_template
@@ -17,6 +18,9 @@ HEADROOM = 2.5
 """A bound above this multiple of what is expected and measured is not drawn."""
 MOST_LABELS = 12
 OF_VERDICTS = dict(zip(VERDICTS, (COLOURS[5], COLOURS[1], COLOURS[2], COLOURS[3]), strict=True))
+
+FULL_NAMES = {"its busbw:": "Bus bandwidth, expected:", "of it busbw:": "Bus bandwidth, measured:"}
+"""Of columns that are short on terminals."""
 
 
 def render(found: Expectation) -> str:
@@ -65,5 +69,10 @@ def render(found: Expectation) -> str:
         colours=COLOURS,
         of_verdicts=OF_VERDICTS,
         summary=summary(found),
-        table=html(Document([sizes_table(found)]), sortable=True),
+        table=html(Document([_table(found)]), sortable=True),
     )
+
+
+def _table(found: Expectation) -> Table:
+    table = sizes_table(found)
+    return replace(table, columns=[FULL_NAMES.get(name, name) for name in table.columns])

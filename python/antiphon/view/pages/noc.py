@@ -67,12 +67,17 @@ def _page(runs: Sequence[NocResult], verdict: str, unstable_rate: float | None, 
     )
     sections = []
     if len(runs) > 1:
+        latencies = _latencies(runs, x, limits)
+        cut = (
+            f" The axis is cut at {latencies.y.high:,.6g} cycles: an arrow shows where a line goes on above it, and the"
+            " table has the values."
+        ) * any(each.open_ends for each in latencies.lines)
         sections = [
             Section(
                 "Latency over rate",
                 "Cycles from a packet's creation to the arrival of its last flit. Latencies of saturated runs only"
-                " count packets that arrived, and grow with the length of the run.",
-                [_latencies(runs, x, limits)],
+                " count packets that arrived, and grow with the length of the run." + cut,
+                [latencies],
             ),
             Section(
                 "What the network carries",
@@ -132,7 +137,8 @@ def _accepted(runs: Sequence[NocResult], x: Scale, limits: list[tuple[float, str
         )
         for run in runs
     ]
-    y = linear("flits per rank and cycle", [each for _, each, _ in accepted], HEIGHT * 0.7, "{:.4g}".format)
-    ideal = [(rate, rate, "") for rate in (0.0, min(x.high, y.high))]
+    top = max(run.rate for run in runs)
+    y = linear("flits per rank and cycle", [top, *(each for _, each, _ in accepted)], HEIGHT * 0.7, "{:.4g}".format)
+    ideal = [(rate, rate, "") for rate in (0.0, top)]
     lines = [line(0, "accepted", x, y, accepted), line(1, "offered", x, y, ideal, strong=False, marked=False)]
     return Chart("Accepted flits over the offered rate", x, y, lines, limits=limits)

@@ -250,10 +250,13 @@ def _packed(data: bytes) -> str:
 # --- bars ---------------------------------------------------------------------------------------
 
 
-def gantt(tracks: Mapping[str, Sequence[Block]]) -> dict[str, Any]:
-    """A chart of what happens when, a track for each name, for ``players.gantt``. Blocks that overlap lie in rows."""
-    ends = [finish for blocks in tracks.values() for _, finish, _, _ in blocks]
-    axis = time_axis(max(ends, default=1.0) or 1.0, GANTT_WIDTH)
+def gantt(tracks: Mapping[str, Sequence[Block]], length_ns: float = 0.0) -> dict[str, Any]:
+    """A chart of what happens when, a track for each name, for ``players.gantt``. Blocks that overlap lie in rows.
+
+    It is ``length_ns`` long, or until the last block ends.
+    """
+    length_ns = max([length_ns, *(finish for blocks in tracks.values() for _, finish, _, _ in blocks)])
+    axis = time_axis(length_ns or 1.0, GANTT_WIDTH)
     drawn, top = [], 0.0
     for name, blocks in tracks.items():
         free: list[float] = []
@@ -277,7 +280,7 @@ def gantt(tracks: Mapping[str, Sequence[Block]]) -> dict[str, Any]:
         drawn.append({"name": name, "y": top, "blocks": rows})
         top += GANTT_ROW
     size = {"width": GANTT_WIDTH, "row": GANTT_ROW, "height": top}
-    return {"axis": axis, "tracks": drawn, "length_ns": max(ends, default=0.0), **size}
+    return {"axis": axis, "tracks": drawn, "length_ns": length_ns, **size}
 
 
 def rails_gantt(run: RailsRun) -> dict[str, Any]:
@@ -287,4 +290,4 @@ def rails_gantt(run: RailsRun) -> dict[str, Any]:
     for row in run.stages.rows():
         text = f"chunk {row['chunk']}, stage {row['stage'] + 1}"
         tracks[names[row["dimension"] - 1]].append((row["start_ns"], row["finish_ns"], text, row["chunk"]))
-    return gantt(tracks)
+    return gantt(tracks, run.time_ns)

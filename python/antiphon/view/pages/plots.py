@@ -86,7 +86,10 @@ def sizes(title: str, values: Iterable[int], pixels: float) -> Scale:
 
 @dataclass(frozen=True)
 class Line:
-    """One line: ``points`` are (pixels, pixels, what is shown at the pointer); ``strong`` ones are what matters."""
+    """One line: ``points`` are (pixels, pixels, what is shown at the pointer); ``strong`` ones are what matters.
+
+    ``corners`` are where the line bends, if those are not the points; at ``open_ends`` it goes on above the chart.
+    """
 
     name: str
     colour: str
@@ -94,11 +97,13 @@ class Line:
     points: list[tuple[float, float, str]]
     strong: bool = True
     marked: bool = True
+    corners: list[tuple[float, float]] = field(default_factory=list)
+    open_ends: list[tuple[float, float, str]] = field(default_factory=list)
 
     @property
     def path(self) -> str:
         """As the points of a polyline."""
-        return " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in self.points)
+        return " ".join(f"{x:.1f},{y:.1f}" for x, y in self.corners or [point[:2] for point in self.points])
 
 
 @dataclass(frozen=True)
@@ -135,11 +140,27 @@ def line(
     strong: bool = True,
     marked: bool = True,
 ) -> Line:
-    """The ``place``-th of several lines, of (x, y, text)."""
+    """The ``place``-th of several lines, of (x, y, text). Values above the y axis are cut off where the axis ends."""
     given = list(values)
     given = given[:: -(-len(given) // MOST_POINTS) or 1]
-    points = [(x.place(at), y.pixels - y.place(value), text) for at, value, text in given]
-    return Line(name, **look(place), points=points, strong=strong, marked=marked)
+    points: list[tuple[float, float, str]] = []
+    corners: list[tuple[float, float]] = []
+    ends: list[tuple[float, float, str]] = []
+    last: tuple[float, float, bool] | None = None
+    for at, value, text in given:
+        across, above = x.place(at), value > y.high * (1 + 1e-9)
+        up = _place(max(value, y.low), y.low, y.high, y.pixels, y.log)
+        crossing = across
+        if last is not None and above != last[2]:
+            crossing = last[0] + (across - last[0]) * (y.pixels - last[1]) / (up - last[1])
+            corners.append((crossing, 0.0))
+        if not above:
+            points.append((across, y.pixels - up, text))
+            corners.append((across, y.pixels - up))
+        elif last is None or not last[2]:
+            ends.append((crossing, 0.0, text))
+        last = across, up, above
+    return Line(name, **look(place), points=points, strong=strong, marked=marked, corners=corners, open_ends=ends)
 
 
 @dataclass(frozen=True)

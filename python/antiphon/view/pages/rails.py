@@ -133,7 +133,7 @@ def _loads(ranked: Sequence[RailsRun], runs: Sequence[RailsRun]) -> Document:
         for row in run.dimensions.rows()
     ]
     columns = (
-        "Scheduler {scheduler} | Dimension {name} | Links {spec} | Bytes of an NPU: {bytes:,} | Busy: {busy_ns}"
+        "Scheduler {scheduler} | Dimension {name} | Links {spec} | Bytes of an NPU: {bytes:,.0f} | Busy: {busy_ns}"
         " | Of time: {share:.1%}"
     )
     return Document([table_of(rows, columns)])

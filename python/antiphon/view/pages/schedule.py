@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from urllib.parse import quote
 
 import numpy as np
 from markupsafe import Markup
@@ -17,17 +16,18 @@ from antiphon.errors import AntiphonError
 from antiphon.results import Proof, rows_of
 from antiphon.view.document import Document, Table, document, more
 from antiphon.view.drawing import Drawing, draw
-from antiphon.view.drawing.picture import picture
+from antiphon.view.drawing.picture import MOST_PATTERNS as MOST_IN_FILES
+from antiphon.view.drawing.trees import Pattern, classes_of, patterns
 from antiphon.view.pages.page import page_template
 from antiphon.view.pages.player import steps_of
 from antiphon.view.pages.plots import HEIGHT, WIDTH, Chart, line, linear
 from antiphon.view.pages.sheet import Picture, Section, sheet
 from antiphon.view.text import certified
 
-LARGEST_PICTURE = 300_000
-"""Characters of a picture of trees that is on the page."""
-READABLE = " /:;,.=()"
-"""What needs no code in the address of an image between double quotes."""
+LARGEST_PICTURES = 300_000
+"""Characters of all pictures of trees that are on the page."""
+MOST_PATTERNS = 4
+"""Trees and rings that are drawn on the page."""
 MOST_STEPS = 2000
 """Of a chart; timetables have more, and most begin nothing."""
 MOST_ROWS = 200
@@ -58,7 +58,7 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
         f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}",
         verdict + ".",
         [
-            *([] if drawing.heat else _trees(fabric, schedule)),
+            *([] if drawing.heat else _trees(fabric, schedule, drawing)),
             *_steps(schedule, stats.phases),
             Section("Figures", shown=shown),
             Section("Links", "What each carries, the most first.", shown=_links(fabric, carried)),
@@ -106,16 +106,40 @@ def render_fabric(fabric: Fabric) -> str:
     return sheet(fabric.name, about, "", sections, picture=drawn)
 
 
-def _trees(fabric: Fabric, schedule: Schedule) -> list[Section]:
-    """The trees and rings, as an image: its style is its own."""
-    shown = picture(fabric, schedule)
-    if len(shown.svg) > LARGEST_PICTURE:
+def _trees(fabric: Fabric, schedule: Schedule, drawing: Drawing) -> list[Section]:
+    """The trees and rings that carry the most data, a picture each."""
+    found = patterns(fabric, schedule)
+    pictures, left = [], LARGEST_PICTURES
+    for number, each in enumerate(found[:MOST_PATTERNS]):
+        roots = ["root" if node.rank in each.roots else "" for node in drawing.nodes]
+        svg = drawing.svg(each.text, classes_of(each, len(drawing.links), number % 7), node_classes=roots)
+        left -= len(svg)
+        if left < 0:
+            break
+        pictures.append((each.text, svg))
+    if not pictures:
         return []
-    source = quote(" ".join(shown.svg.split()), safe=READABLE)
-    image = Markup(
-        '<img style="max-width:100%;background:#fff;border-radius:8px" alt="{}" src="data:image/svg+xml,{}">'
-    ).format(shown.title, source)
-    return [Section("Trees and rings", body=image)]
+    text = _arrows(found[: len(pictures)])
+    if len(found) > len(pictures):
+        text += (
+            f" The {len(pictures)} with the most data are drawn; {len(found) - len(pictures):,} more are not:"
+            f" --picture FILE.svg draws up to {MOST_IN_FILES}."
+        )
+    body = Markup(page_template("trees.html").render(pictures=pictures))
+    return [Section("Trees and rings", text, body=body)]
+
+
+def _arrows(found: Sequence[Pattern]) -> str:
+    """What the arrows of trees and rings mean."""
+    sentences = []
+    if any(each.adds for each in found):
+        back = ", and later copies of the result" if any(each.adds & each.copies for each in found) else ""
+        sentences.append(f"Solid arrows carry data that is added on its way{back}.")
+    if any(each.copies - each.adds for each in found):
+        sentences.append("Dashed arrows carry copies.")
+    if any(each.roots for each in found):
+        sentences.append("Roots have a thick edge.")
+    return " ".join(sentences)
 
 
 def _steps(schedule: Schedule, phases: Sequence[tuple[str, int]]) -> list[Section]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,12 +17,14 @@ from antiphon.studies.study import Study
 from antiphon.studies.table import REFUSED
 from antiphon.view.document import Document, Table
 from antiphon.view.pages.sheet import Section, sheet
-from antiphon.view.text import digits, format_time
+from antiphon.view.text import NO_STEPS, digits, format_steps, format_time
 
 BUDGET = 600_000
 """Bytes of the data of points on a page; columns and then points that do not fit are left out, and the page says so."""
 DIGITS = 5
 """Significant ones of numbers on a page."""
+LIST = re.compile(r"-?[\d.]+( -?[\d.]+)+( .*)?")
+"""Numbers, which a row has as one text."""
 MOST_ROWS = 200
 """Of the table."""
 MOST_COLUMNS = 14
@@ -30,7 +33,7 @@ MOST_COLUMNS = 14
 
 def render(found: Study, name: str = "") -> str:
     """The page as text; ``name`` is that of the file."""
-    rows = replace(found, columns=None).rows
+    rows = [_plain_steps(row) for row in replace(found, columns=None).rows]
     axes = list(dict.fromkeys(key for each in found.values for key in each))
     main = [column for column in found.columns or () if column not in axes]
     order = dict.fromkeys([*axes, *main, *(rows[0] if rows else ())])
@@ -42,7 +45,9 @@ def render(found: Study, name: str = "") -> str:
     missing = sum(found.refused.values())
     shown = [column for column in [*axes, *main] if column in varying][:MOST_COLUMNS]
     sections = [Section("Points", _table_text(len(rows)), shown=Document([_table(rows, shown)]))]
-    if constant := [f"{column} {_text(column, value)}" for column, value in fixed.items() if value is not None][:40]:
+    if constant := [
+        f"{column} {_text(column, value)}" for column, value in fixed.items() if column in axes or _says(value)
+    ][:40]:
         sections.append(Section("The same at all points", " · ".join(constant)))
     if found.refused:
         reasons = [[f"{count:,}", why] for why, count in found.refused.items()]
@@ -64,6 +69,24 @@ def render(found: Study, name: str = "") -> str:
         left_out=left_out,
         every=every,
     )
+
+
+def _plain_steps(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row without steps that are slots of a timetable, as other pages show them: those that are more than messages.
+
+    A row does not have its messages; each makes one hop of a packet at least.
+    """
+    plain_row = dict(row)
+    for best in ("", "best."):
+        steps, hops = (row.get(f"{best}{name}") for name in ("steps", "packet_hops"))
+        if isinstance(steps, int) and isinstance(hops, int) and hops and format_steps(steps, hops) == NO_STEPS:
+            plain_row[f"{best}steps"] = None
+    return plain_row
+
+
+def _says(value: Any) -> bool:
+    """Whether a value is worth a line: empty texts and lists of numbers, which are texts in a row, are not."""
+    return value is not None and value != "" and not (isinstance(value, str) and LIST.fullmatch(value))
 
 
 def _fitting(columns: Mapping[str, Sequence[Any]], count: int) -> tuple[dict[str, Sequence[Any]], int]:
@@ -136,7 +159,7 @@ def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table:
 
 def _text(name: str, value: Any) -> str:
     if value is None:
-        return ""
+        return NO_STEPS if name.endswith("steps") else ""
     if isinstance(value, bool | str):
         return str(plain(value))
     if name.endswith("_ns"):

@@ -69,7 +69,7 @@ document.documentElement.classList.add("js");
     return [new XMLSerializer().serializeToString(copy), width, height];
   };
   document.querySelectorAll("figure.picture").forEach((figure) => {
-    const svg = () => figure.querySelector("svg:not(.signs svg)"), name = figure.dataset.picture;
+    const svg = () => figure.querySelector("svg:not(.signs svg, button svg)"), name = figure.dataset.picture;
     const png = () => {
       const [text, width, height] = alone(svg()), image = new Image();
       image.onload = () => {

@@ -51,7 +51,7 @@ function clock(root, look) {
     requestAnimationFrame(tick);
   };
   const label = () => {
-    play.textContent = self.playing ? "⏸" : "▶";
+    play.toggleAttribute("data-playing", self.playing);
     play.setAttribute("aria-label", self.playing ? "Pause" : "Play");
     stop.disabled = !self.on;
   };
@@ -255,8 +255,8 @@ function fabric(root) {
     key.innerHTML = few.map((group) => {
       const first = group * run.lanes, lanes = run.lanes > 1 ? `from lane ${first} on` : `lane ${first}`;
       return `<span><i style="background:${colour(group)}"></i>${lanes}</span>`;
-    }).join("") + (groups.size > few.length ? `<span>and so on, ${groups.size} in ${few.length} colours by turns</span>` : "") + (isTime ? "<span>the brighter, the longer in use</span>" : "");
-    note.textContent = (isTime ? `A picture is ${time(run.window)} of the run, and 1× plays the run in ${SECONDS} s. ` : run.window > 1 ? `A picture is ${run.window} steps. ` : "The first chunk of every lane is shown; others follow it. ") + (data.heat ? "" : `The fuller a node, the more of what it receives it has${isTime ? " and has added" : ""}.`);
+    }).join("") + (groups.size > few.length ? `<span>the other ${run.lanes > 1 ? "groups of lanes" : "lanes"} repeat these colours</span>` : "");
+    note.textContent = (isTime ? `Each frame shows ${time(run.window)} of the run; 1× plays the run in ${SECONDS} s. The colour is stronger where a ${data.heat ? "node" : "link"} is in use for longer. ` : run.window > 1 ? `Each frame shows ${run.window} steps. ` : "The first chunk of every lane is shown; others follow it. ") + (data.heat ? "" : `The fuller a node, the more of what it receives it has${isTime ? " and has added" : ""}.`);
     laneBox.replaceChildren(new Option("none", ""), ...[...new Set(chunks.map((each) => each[0]))].map((lane) => new Option(lane, lane)));
     choose();
     player.off();
