@@ -243,6 +243,7 @@ def test_one_numbering(spec: str) -> None:
     assert drawing.numbering.endswith(f"node {other.name} is rank {other.rank}.")
     assert other.title == f"node {other.name}, rank {other.rank}"
     assert not draw(antiphon.Fabric(spec.split(",")[0])).numbering
+    assert drawing.numbering in antiphon.picture(spec).svg
 
 
 def test_large_fabrics_are_heat_maps() -> None:
