@@ -206,7 +206,11 @@ def test_parallel_links_lie_side_by_side() -> None:
         ("dgx-h100:2", "all-reduce", "Partition: 16 links of 48 GB/s join box 0 and the other box."),
         ("dgx-h100:4", "all-reduce", "Partition: 32 links of 48 GB/s leave 4 groups of ranks."),
         ("switch:9,slow=3-switch:0.1", "all-gather", "Cut: 1 link of 2.5 GB/s leads to rank 3 from the other 8 ranks."),
-        ("ring:8", "all-reduce", "Partition: 16 links of 25 GB/s leave single ranks. These are all links of the fabric, so none is marked."),
+        (
+            "ring:8",
+            "all-reduce",
+            "Partition: 16 links of 25 GB/s leave single ranks. These are all links, so none is marked.",
+        ),
     ],
 )  # fmt: skip
 def test_the_limit_is_named(spec: str, collective: str, sentence: str) -> None:
@@ -239,6 +243,7 @@ def test_one_numbering(spec: str) -> None:
     assert drawing.numbering.endswith(f"node {other.name} is rank {other.rank}.")
     assert other.title == f"node {other.name}, rank {other.rank}"
     assert not draw(antiphon.Fabric(spec.split(",")[0])).numbering
+    assert drawing.numbering in antiphon.picture(spec).svg
 
 
 def test_large_fabrics_are_heat_maps() -> None:

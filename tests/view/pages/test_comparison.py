@@ -79,6 +79,22 @@ def test_buttons_show_other_algorithms(browser: Browser, tmp_path: Path) -> None
     assert f"{round(busiest * 1000) / 10:g} % in use" in dom
 
 
+def test_texts_beside_bars_are_not_cut(browser: Browser, tmp_path: Path) -> None:
+    """The longest bar has the longest text."""
+    fabric = antiphon.Fabric("mesh:8x8")
+    comparison = antiphon.compare(fabric, bytes="256KiB", algorithms="tto")
+    script = """<script>
+const picture = document.querySelector("#times svg");
+const right = [...picture.querySelectorAll("text")].map((text) => text.getBBox()).map((box) => box.x + box.width);
+document.title = `${Math.max(...right) + 200} of ${picture.viewBox.baseVal.width}`;
+</script></body>"""
+    file = tmp_path / "report.html"
+    file.write_text(render(fabric, comparison).replace("</body>", script), "utf-8")
+    found = re.search(r"<title>([\d.]+) of (\d+)</title>", browser.dump_dom(file))
+    assert found is not None
+    assert float(found[1]) <= float(found[2])
+
+
 @pytest.mark.parametrize(
     "spec",
     [

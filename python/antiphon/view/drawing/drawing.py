@@ -135,7 +135,7 @@ class Drawing:
         kinds = {node.kind for node in self.nodes}
         found = [(kind, text) for kind, text in KINDS.items() if kind in kinds and (kind != "rank" or len(kinds) > 1)]
         every = {kind for link in self.links for kind in link.kinds.split()}
-        texts = {"bypass": "bypass wire", "slow": "slowed link", "wrap": "wrap-around link: it leaves at one edge and comes in at the opposite one"}
+        texts = {"bypass": "bypass wire", "slow": "slowed link", "wrap": "wrap-around link, to the opposite edge"}
         found += [(kind, text) for kind, text in texts.items() if kind in every]
         if len({link.width for link in self.links}) > 1:
             found.append(("rate", "the wider, the faster the link"))
@@ -292,7 +292,7 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
     frames = [frame.times(1.0, -float(low[0]), -float(low[1])) for frame in frames]
     outlines = [node.outline for node in nodes]
     links = _links(fabric, layout, pen, scale, outlines)
-    many = bound is None or len(bound.limit.links) >= MOST_LIMITS * len(links)
+    unmarked = _unmarked(fabric, bound)
     return Drawing(
         width=float(high[0] - low[0]),
         height=float(high[1] - low[1]),
@@ -302,18 +302,18 @@ def draw(fabric: Fabric, bound: Bound | None = None, *, excluded: Collection[int
         ghosts=_ghosts(fabric, outlines),
         frames=frames,
         sides=[] if part_of is None else _sides(fabric, layout, outlines, part_of),
-        limits=() if many or bound is None else bound.limit.links,
-        sentence=limits.sentence(fabric, bound, layout.frames, points) + (_unmarked(bound, len(links)) if many else ""),
+        limits=() if unmarked or bound is None else bound.limit.links,
+        sentence=limits.sentence(fabric, bound, layout.frames, points) + unmarked,
         heat=False,
     )
 
 
-def _unmarked(bound: Bound | None, links: int) -> str:
-    """Why no link is marked as one that a bound rests on."""
-    if bound is None or not bound.limit.links:
+def _unmarked(fabric: Fabric, bound: Bound | None) -> str:
+    """Why no link is marked as one that a bound rests on; empty if some are, or there are none."""
+    links, count = len(fabric.links["from"]), 0 if bound is None else len(bound.limit.links)
+    if not count or count < MOST_LIMITS * links:
         return ""
-    these = "all links" if len(bound.limit.links) == links else f"most of the {links:,} links"
-    return f" These are {these} of the fabric, so none is marked."
+    return f" These are {'all' if count == links else f'{count:,} of all {links:,}'} links, so none is marked."
 
 
 def _kinds(fabric: Fabric, excluded: Collection[int]) -> list[str]:
@@ -473,5 +473,5 @@ def _heat(fabric: Fabric, bound: Bound | None, excluded: Collection[int]) -> Dra
     edges = [frame.times(side, 0.5 * side + 4, 0.5 * side + top) for frame in frames]
     limit = () if bound is None else bound.limit.links
     width, height = float(extent[0] * side + 8), float(extent[1] * side + top + 6)
-    sentence = limits.sentence(fabric, bound)
+    sentence = limits.sentence(fabric, bound) + _unmarked(fabric, bound)
     return Drawing(width, height, Pen(side), nodes, (), (), edges, (), limit, sentence, True)

@@ -175,7 +175,7 @@ def _picture(
     title: str, lines: Any, panels: Sequence[tuple[str, Drawing, str]], signs: Sequence[tuple[str, str]]
 ) -> Picture:
     """Sets panels in rows below the title, and the legend below them."""
-    lines = list(lines)
+    lines = [*lines, *filter(None, [panels[0][1].numbering])]
     columns = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3
     drawing = panels[0][1]
     longest = max(len(title) * 1.25, *(len(line) for line in ["", *lines])) * CHARACTER + 32
