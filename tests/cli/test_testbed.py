@@ -61,6 +61,7 @@ def test_tables_and_a_page(commands: Any, given: list[tuple[Any, ...]], tmp_path
     assert "an emulated mesh:2x2, links of 200 Mbit/s" in result.stdout
     assert "Median of 3 runs" in result.stdout
     assert "combs" in page.read_text()
+    assert "player" not in page.read_text()
     rows = list(csv.DictReader(StringIO(commands.invoke("testbed", "mesh:2x2", "ring", "--format", "csv").stdout)))
     assert rows[0]["algorithm"] == "ring"
     assert len(given) == 2

@@ -47,3 +47,13 @@ def test_bars_have_room_for_their_texts() -> None:
     named = time_bars("times", [("a", 1000.0, "best"), ("b", 2000.0, "")], 500.0)
     assert [bar.text for bar in named.bars] == ["1.00 µs · best", "2.00 µs"]
     assert named.bound == (500.0, "lower bound 500 ns")
+
+
+def test_a_line_above_its_axis_has_an_open_end() -> None:
+    x, y = linear("rate", [1.0], 100), linear("cycles", [100.0], 100)
+    drawn = line(0, "a", x, y, [(0.0, 50.0, "low"), (0.5, 150.0, "high"), (1.0, 200.0, "higher")])
+    assert drawn.points == [(0.0, 50.0, "low")]
+    assert drawn.open_ends == [(25.0, 0.0, "high")]
+    assert drawn.path == "0.0,50.0 25.0,0.0"
+    back = line(0, "a", x, y, [(0.0, 150.0, "high"), (0.5, 50.0, "low")])
+    assert (back.open_ends, back.path) == ([(0.0, 0.0, "high")], "25.0,0.0 50.0,50.0")

@@ -71,6 +71,14 @@ def test_a_proven_schedule() -> None:
     assert looked.classes["player"] == 1
 
 
+def test_few_trees_are_drawn_large() -> None:
+    torus = antiphon.Fabric("torus:4x4")
+    schedule = antiphon.build(torus, "multitree", bytes="64KiB")
+    page = render(torus, schedule, antiphon.verify(torus, schedule), Document())
+    assert page.count('data-picture="tree-') == 4
+    assert "The 4 with the most data are drawn; 12 more are not" in Looked(page).text
+
+
 def test_a_fabric_alone() -> None:
     looked = Looked(render_fabric(antiphon.Fabric("torus:3x4")))
     assert "12 ranks · 12 nodes · 48 directed links" in looked.text

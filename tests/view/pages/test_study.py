@@ -91,3 +91,15 @@ def test_the_reader_chooses(browser: Browser, tmp_path: Path, then: str, lines: 
     assert re.search(r'aria-label="time_ns over bytes', dom)
     assert "1 KiB</text>" in dom
     assert browser.console(file) == []
+
+
+def test_values_that_say_nothing_are_left_out() -> None:
+    values = [{"algorithm": name} for name in ("ring", "optimal")]
+    same = {"known_gaps": "", "bound": {"limit": {"links": [0, 8, 4]}}, "kind": "packet"}
+    records = [same | {"time_ns": 5 + steps, "steps": steps, "packet_hops": 100} for steps in (30, 4000)]
+    page = render(Study(values, records, 0, ["time_ns", "steps"]))
+    assert points(page)["steps"] == [30, None]
+    text = Looked(page).text
+    assert "kind packet" in text
+    assert "known_gaps" not in text
+    assert "limit.links" not in text

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from antiphon._core import format_bytes
 from antiphon.results import RailsFlights, RailsRun
-from antiphon.view.document import Document, table_of
+from antiphon.view.document import Document, Table, table_of
 from antiphon.view.documents.network import MOST_FLIGHTS, rails_document, rails_flights_document
 from antiphon.view.pages.page import look
 from antiphon.view.pages.player import gantt, rails_gantt
@@ -46,7 +47,7 @@ def render(runs: Sequence[RailsRun]) -> str:
             [_over_time(run, runs) for run in ranked[:MOST_DRAWN]],
         ),
         *_chunks(ranked[0], _name(ranked[0], runs)),
-        Section("All figures", shown=rails_document(runs)),
+        Section("All figures", shown=_figures(runs)),
         Section("What each dimension carries", shown=_loads(ranked, runs)),
     ]
     endpoint = "" if first.endpoint == "system" else f" · endpoint {first.endpoint}"
@@ -124,6 +125,12 @@ def _chunks(run: RailsRun, name: str) -> list[Section]:
     text = f"By {name}: when each dimension serves which chunk. A dimension that waits has a gap."
     chart = rails_gantt(run) | {"label": "Chunks in each dimension over time"}
     return [Section("Chunks in each dimension", text, [chart])]
+
+
+def _figures(runs: Sequence[RailsRun]) -> Document:
+    """As on a terminal, without the title, which the page has."""
+    table, *others = rails_document(runs).parts
+    return Document([replace(table, title="") if isinstance(table, Table) else table, *others])
 
 
 def _loads(ranked: Sequence[RailsRun], runs: Sequence[RailsRun]) -> Document:
