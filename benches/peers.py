@@ -92,7 +92,8 @@ def highs() -> Iterator[Row]:
 
     def optimum_ns(fabric: antiphon.Fabric, size: int) -> float:
         ranks, links = fabric.ranks, fabric.links
-        tails, heads, rates = links["from"], links["to"], links["rate_gb_per_s"]
+        tails, heads, given = links["from"], links["to"], links["rate_gb_per_s"]
+        rates = np.where(np.isnan(given), antiphon.System("ideal").link_rate_gb_per_s, given) * links["speed"]
         count, nodes = len(tails), len(fabric.nodes["rank"])
         part = size / ranks
         model = highspy.Highs()
@@ -102,9 +103,8 @@ def highs() -> Iterator[Row]:
         copies = 1
         flows = copies + ranks * count
         columns = flows + ranks * (ranks - 1) * count
-        costs = np.zeros(columns)
-        costs[0] = 1
-        model.addCols(columns, costs, np.zeros(columns), np.full(columns, infinity), 0, [0], [0], [0.0])
+        model.addVars(columns, np.zeros(columns), np.full(columns, infinity))
+        model.changeColCost(0, 1.0)
         starts, indices, values, lower, upper = [0], [], [], [], []
 
         def add(entries: list[tuple[int, float]], least: float, most: float) -> None:
@@ -127,8 +127,17 @@ def highs() -> Iterator[Row]:
                     into = [(flow + link, -1.0) for link in range(count) if heads[link] == node]
                     surplus = 1.0 if node == root else -1.0 if node == sink else 0.0
                     add([*out, *into], surplus, surplus)
-        model.addRows(len(lower), lower, upper, len(indices), starts[:-1], indices, values)
+        model.addRows(
+            len(lower),
+            np.array(lower, float),
+            np.array(upper, float),
+            len(indices),
+            np.array(starts[:-1], np.int32),
+            np.array(indices, np.int32),
+            np.array(values, float),
+        )
         model.run()
+        assert model.getModelStatus() == highspy.HighsModelStatus.kOptimal
         return float(model.getInfo().objective_function_value)
 
     size = 64 << 20
