@@ -28,6 +28,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import antiphon
+from antiphon.view.text import format_time
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "evidence" / "performance.md"
@@ -63,16 +64,8 @@ def seconds(*works: Callable[[], Any]) -> list[tuple[float, Any]]:
 
 def row(peer: str, case: str, theirs: tuple[float, str], ours: tuple[float, str]) -> Row:
     """A row of two times in seconds and two results."""
-    cells = [f"{result}, {antiphon_time(taken)}" for taken, result in (theirs, ours)]
+    cells = [f"{result}, {format_time(taken * 1e9)}" for taken, result in (theirs, ours)]
     return Row(peer, case, *cells, theirs[0] / ours[0])
-
-
-def antiphon_time(taken_s: float) -> str:
-    """A time as the house writes it."""
-    unit, length = next(
-        each for each in (("s", 1), ("ms", 1e-3), ("us", 1e-6)) if taken_s >= each[1] or each[0] == "us"
-    )
-    return f"{taken_s / length:.3g} {unit}"
 
 
 # --- HiGHS ---------------------------------------------------------------------------------------
@@ -152,8 +145,8 @@ def highs() -> Iterator[Row]:
         yield row(
             f"HiGHS {version('highspy')}",
             f"optimum of AllGather by rates, {name}, 64 MiB",
-            (theirs[0], f"{theirs[1] / 1e3:.1f} us"),
-            (ours[0], f"{rates_ns / 1e3:.1f} us"),
+            (theirs[0], format_time(theirs[1])),
+            (ours[0], format_time(rates_ns)),
         )
 
 

@@ -75,7 +75,7 @@ LATER = 0.002
 def causes_of(
     cluster: Cluster, collective: str, library: str, floor_us: float | None, times_us: Mapping[int, float]
 ) -> list[dict[str, Any]]:
-    """The faults that explain the largest sizes of a log better than a healthy cluster does, the nearest first: each
+    """The faults that explain the largest sizes of a log better than a healthy cluster does, most likely first: each
     ``fault`` and its ``expected_us`` at the largest size. None where no size is large enough."""
     large = [size for size in times_us if size >= max(ASYMPTOTE, max(times_us) // 8)]
     if not large or cluster.gpus_per_box == 1:  # Fugaku has none of these parts
