@@ -22,7 +22,7 @@ IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 # Their processes are many already, and some measure time: one after the other.
 WITH_TORCH := .venv-torch/bin/python -m pytest tests/pytorch
 
-RUST_SOURCES := $(shell find crates -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock $(wildcard data/workloads/*.csv)
+RUST_SOURCES := $(shell find crates -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock $(wildcard data/workloads/*.csv data/llm/models.csv data/llm/constants/*.json)
 ifeq ($(and $(wildcard python/antiphon/_core*.so),$(wildcard python/antiphon/_core.pyi)),)
 MISSING_EXTENSION := missing-extension
 endif

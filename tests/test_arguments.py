@@ -21,6 +21,9 @@ RING = antiphon.build(MESH, "ring", bytes=4096)
 PROGRAM = antiphon.export(RING)
 TRACE = os.path.join(tempfile.mkdtemp(), "alexnet")
 antiphon.train("alexnet", MESH, "ring", chakra=TRACE)
+STEPS = os.path.join(tempfile.mkdtemp(), "steps.csv")
+with open(STEPS, "w") as steps:
+    steps.write("model,gpus,tp,global_batch,iteration_ms\nllama2-7b,8,8,8,1000\n")
 WRONG = [
     None, True, -1, 0, 1, 1.5, math.nan, math.inf, 2**31, 2**63, 2**64, 10**30, 10**5000, -(10**5000), "", "x", "\0",
     "x" * 3000, b"x", [], [3], ["ring", 3], [None], {}, {"a": 1}, (1, 2), object(), object, len, MESH, RING,
@@ -56,13 +59,24 @@ GIVEN: dict[str, Any] = {
 }
 """Arguments with which every function works, and soon."""
 ALSO: dict[str, dict[str, Any]] = {
+    "step": {"model": "llama3-8b", "fabric": "dgx-h100:1", "plan": "tp=8", "batch": 8, "sequence": 2048},
+    "plan": {"model": "llama3-8b", "fabric": "dgx-h100:1", "plan": "tp=8,zero=1", "batch": 8, "sequence": 2048},
+    "infer": {"model": "llama3-8b", "fabric": "dgx-h100:1", "plan": "tp=8", "batch": 8, "prompt": 512},
+    "constants": {"name": "h100"},
+    "predict_table": {"rows": STEPS, "constants": "a100"},
+    "fit": {"rows": [STEPS], "constants": "a100", "free": "product_efficiency"},
     "noc": {"rate": 0.1, "warm_up_cycles": 100, "cycles": 100},
     "noc_saturation": {"traffic": "neighbor", "warm_up_cycles": 100, "cycles": 100},
     "train": {"collectives": None, "chunks": None, "compute": None, "global_batch": None, "batch": None},
     "advise_ace": {"chunk": "32MiB"},
     "rails": {"chunks": 4, "collective": "all-reduce"},
     "rails_flights": {"flights": [antiphon.RailsFlight(4096)], "scheduler": "themis"},
+    "beside": {"traffic": "neighbor", "message": "1KiB"},
+    "vary": {"slow": "0.5", "draws": 2},
+    "limits": {"schedule": None},
     "replan": {"schedule": antiphon.build(MESH, "optimal", bytes=4096), "fail": "0-1"},
+    "survive": {"fail": "2", "draws": 4},
+    "at_scale": {"algorithms": "staged"},
     "load": {"text": PROGRAM, "fabric": None},
     "prove_file": {"text": PROGRAM},
     "export": {"format": "msccl", "path": None, "consumer": "rccl", "instances": 2, "channels": 2, "protocol": "LL"},
@@ -71,6 +85,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "execute": {"arrays": [np.zeros(1024, np.float32) for _ in range(4)], "threads": 2},
     "replay": {"trace": TRACE, "compute": None, "groups": None},
     **{key: {"name": "my-own"} for key in ("register", "register_fabric", "register_scheduler")},
+    "explore": {"space": {"fabrics": {"ring": "ring:2"}, "algorithms": "ring", "bytes": 64}, "sensitivity": False},
     "expect": {"cluster": "dgx-h100:1", "collective": None, "log": None, "library": None, "system": None},
     "picture": {"what": RING},
     "measure": {"transport": "threads", "iterations": 1, "matrix": None},

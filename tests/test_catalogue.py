@@ -17,6 +17,7 @@ LISTS = [
     antiphon.compute_models,
     antiphon.fabrics,
     antiphon.fidelities,
+    antiphon.large_models,
     antiphon.rails_queues,
     antiphon.rails_schedulers,
     antiphon.rails_topologies,

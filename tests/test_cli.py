@@ -381,7 +381,11 @@ KNOWN_WORDS = """
 # --debug prints tracebacks.
 WORDS = st.one_of(st.sampled_from(KNOWN_WORDS.split()), st.text(max_size=12).filter(lambda word: word != "--debug"))
 COMMANDS = st.sampled_from([*main.commands, "--version", "--help"])
-SOON = {"calibrate": ("--seconds", "0.01", "--size", "64KiB", "--gemm", "16")}
+SOON = {
+    "calibrate": ("--seconds", "0.01", "--size", "64KiB", "--gemm", "16"),
+    "beside": ("--message", "16MiB"),
+    "vary": ("--draws", "2"),
+}
 """What commands are given that else work for seconds."""
 
 
@@ -600,6 +604,8 @@ def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
     problem = ("ring:4", *SMALL)
     (tmp_path / "flights.json").write_text('[{"algorithm": "ring"}, {"algorithm": "direct"}]', "utf-8")
     (tmp_path / "rails.json").write_text('[{"bytes": "1MiB"}]', "utf-8")
+    space = 'algorithms = ["ring", "tto"]\nbytes = ["1KiB", "2KiB"]\n[fabrics]\nring = "ring:4"\n'
+    (tmp_path / "space.toml").write_text(space, "utf-8")
     found: dict[str, set[str]] = {}
     for command in (
         ("compare", *problem),
@@ -615,6 +621,8 @@ def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
         ("verify", str(tmp_path / "ring.xml")),
         ("bound", *problem),
         ("flights", "ring:4", str(tmp_path / "flights.json"), "--energy"),
+        ("beside", "ring:4", "ring", *SMALL),
+        ("vary", "ring:4", "ring", *SMALL, "--slow", "uniform:0.5..1", "--draws", "4", "--replan"),
         ("noc", "ring:4", "--rate", "0.1,0.2"),
         ("noc", "ring:4", "--saturation", "--warm-up-cycles", "500", "--cycles", "500"),
         ("area", "ring:4"),
@@ -622,6 +630,7 @@ def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
         ("train", "alexnet", "ring:4", "ring", "--against", "direct"),
         ("replay", str(tmp_path / "ring"), "ring:4", "ring", "--fidelity", "alpha-beta"),
         ("tune", "ring:4", "--sizes", "1KiB,1MiB"),
+        ("limits", "ring:4", "--sizes", "1KiB,1MiB", "--algorithms", "ring"),
         ("tune", "dgx-h100:1", "--sizes", "1KiB,1MiB", "--out", str(tmp_path / "rows.csv")),
         ("run", "ring:2", "ring", "--bytes", "1KiB", "--transport", "threads"),
         ("expect", "dgx-h100:2"),
@@ -631,7 +640,13 @@ def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
         ("advise", "ace", "ace:4x2x2", "--bytes", "1MiB", "--share", "0.5"),
         ("advise", "trees"),
         ("study", str(root / "examples" / "study.toml"), "--dry-run"),
+        ("explore", str(tmp_path / "space.toml")),
         ("reproduce", "tto", "--list"),
+        ("step", "llama3-8b", "dgx-h100:2", "--plan", "tp=2,pp=2,cp=2", "--batch", "16"),
+        ("plan", "llama3-8b", "dgx-h100:2", "--batch", "16"),
+        ("infer", "llama3-8b", "dgx-h100:1", "--plan", "tp=8", "--batch", "16"),
+        ("models",),
+        ("models", "llama3-8b"),
         ("workloads",),
         ("fabrics",),
         ("algorithms",),
@@ -639,7 +654,7 @@ def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
         ("systems", "tto"),
     ):
         heading = " ".join(command[:2]) if command[0] == "advise" else command[0]
-        heading = "lists" if len(command) == 1 or heading == "systems" else heading
+        heading = "lists" if len(command) == 1 or heading in ("systems", "models") else heading
         printed = keys_of(commands.document(*command))
         missing = printed - documented(page, heading)
         if command[0] == "systems":  # parameters say their places themselves
@@ -648,6 +663,8 @@ def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
             missing -= {key for each in options for key in each.json.split(".")} | {model.name for model in models}
         if command[0] == "study":
             missing -= {"algorithm", "bytes", "set.link_rate", "fabric"}  # what varies in this one
+        if command[0] == "explore":
+            missing -= {"all-reduce 1KiB", "all-reduce 2KiB"}  # its workloads
         assert not missing, f"scripts/site/json_keys.py says nothing about {missing} of {' '.join(command)}"
         found.setdefault(heading, set()).update(printed)
     for heading in ("bound", "show", "flights"):

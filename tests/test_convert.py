@@ -22,7 +22,9 @@ CALLED = {
 
 
 @pytest.mark.parametrize("names", [{}, CALLED], ids=["usual", "others"])
-@pytest.mark.parametrize("spec", ["mesh:3x4@50/7ns,slow=0-1:0.5,drop=2-3", "switch:4", "dgx1v", "torus:2x2"])
+@pytest.mark.parametrize(
+    "spec", ["mesh:3x4@50/7ns,slow=0-1:0.5,drop=2-3", "switch:4", "dgx1v", "torus:2x2", "packages:1x2:of=2x2"]
+)
 def test_a_fabric_comes_back(spec: str, names: dict[str, str]) -> None:
     fabric = Fabric(spec)
     graph = antiphon.to_networkx(spec, **names)

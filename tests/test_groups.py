@@ -38,6 +38,11 @@ def test_a_group_is_a_fabric(tmp_path: Path) -> None:
         (str(file), [[5, 0], [1, 4]]),
     ):
         assert [group.members for group in mesh.groups(which)] == members
+    packages = Fabric("packages:1x2:of=2x2")
+    for chiplets in (packages, Fabric.from_json(packages.to_json()), pickle.loads(pickle.dumps(packages))):
+        assert [group.members for group in chiplets.groups("package")] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        assert chiplets.nodes["package"].tolist() == [0] * 4 + [1] * 4
+    assert Fabric.from_json(mesh.to_json()).groups("rows")[1].members == [3, 4, 5]
     schedule = antiphon.build(mesh.group("0,4"), "direct", "broadcast", bytes=1200)
     assert json.loads(schedule.to_json())["group"] == [0, 4]
     run = antiphon.run(mesh.group("0,4"), schedule)
@@ -53,7 +58,8 @@ def test_a_group_is_a_fabric(tmp_path: Path) -> None:
         (("--group", "0,0"), "twice"),
         (("--group", "3"), "at least 2"),
         (("--group", "a-b"), "is no rank"),
-        (("--groups", "rings"), "rows, columns, dimension=K"),
+        (("--groups", "rings"), "rows, columns, dimension=K, package"),
+        (("--groups", "package"), "says of no package"),
         (("--groups", "dimension=7"), "no such dimension"),
         (("--group", "0,1", "--groups", "rows"), "either --group or --groups"),
     ],

@@ -34,7 +34,7 @@ def loaded(code: str) -> set[str]:
         "import antiphon.cli",
         "from antiphon.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass",
         "from click.shell_completion import ShellComplete\nfrom antiphon.cli import main\n"
-        "assert len(ShellComplete(main, {}, 'antiphon', '').get_completions([], 's')) == 4",
+        "assert len(ShellComplete(main, {}, 'antiphon', '').get_completions([], 's')) == 7",
     ],
     ids=["package", "commands", "help", "completion"],
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from antiphon._core import System
+from antiphon._core import ModelShape, System
 from antiphon._core import algorithms as core_algorithms
 from antiphon._core import collectives as core_collectives
 from antiphon._core import compute_models as core_compute_models
 from antiphon._core import endpoints as core_endpoints
 from antiphon._core import fabrics as core_fabrics
 from antiphon._core import fidelities as core_fidelities
+from antiphon._core import large_models as core_large_models
 from antiphon._core import rails_queues as core_rails_queues
 from antiphon._core import rails_schedulers as core_rails_schedulers
 from antiphon._core import rails_topologies as core_rails_topologies
@@ -168,6 +169,24 @@ def workloads() -> list[Entry]:
     True
     """
     return [Entry(*each) for each in core_workloads()]
+
+
+def large_models() -> list[Entry]:
+    """The large models that are known by name, for ``step``; ``ModelShape`` has their numbers.
+
+    >>> "llama3-405b" in large_models()
+    True
+    """
+    return [Entry(name, _about(ModelShape(name)), source) for name, source in core_large_models()]
+
+
+def _about(model: ModelShape) -> str:
+    """A model in a line."""
+    active = f", {model.active_parameters / 1e9:,.1f} of them for a token" if model.has_experts else ""
+    return (
+        f"{model.parameters / 1e9:,.1f} billion parameters{active}; {model.layers} layers of width {model.hidden:,},"
+        f" sequences of {model.sequence:,}"
+    )
 
 
 def compute_models() -> list[Entry]:

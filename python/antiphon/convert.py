@@ -96,7 +96,8 @@ def to_networkx(
         rank: node attribute with the number of the rank, -1 for switches.
         coords: node attribute with a tuple of coordinates, where there are some.
 
-    Switches that add or multicast have attributes ``reduces``, ``multicasts`` and ``reduce_rate_gb_per_s`` as in files.
+    Switches that add or multicast have attributes ``reduces``, ``multicasts`` and ``reduce_rate_gb_per_s`` as in files,
+    chiplets of packages ``package``.
 
     Raises:
         AntiphonError: ``missing-extra`` without networkx.
@@ -113,6 +114,8 @@ def to_networkx(
     for index, name in enumerate(nodes["name"].tolist()):
         place = tuple(value for axis in axes if math.isfinite(value := float(axis[index])))
         named = _named({rank: int(nodes["rank"][index]), coords: place or None})
+        package = int(nodes["package"][index])
+        named |= {"package": package} if package >= 0 else {}
         graph.add_node(name, **named, **graphs.computes(nodes, index))
     names = list(graph)
     called = {

@@ -30,6 +30,17 @@ def check_limit(limit_s: float | None) -> None:
         raise AntiphonError(what, "bad-size")
 
 
+def refuse_late(count: int, of: int, what: str) -> None:
+    """Ends a command whose time limit left out some of what it stores.
+
+    Raises:
+        OverTime: with the code ``time-limit``.
+    """
+    if count:
+        message = f"the time limit left out {count:,} of {of:,} {what}; a call with a larger one runs only these"
+        raise OverTime(message, OVER_TIME)
+
+
 class Deadline:
     """So many seconds from now; never, if there is no limit.
 

@@ -102,6 +102,19 @@ def parse_toml(text: str) -> dict[str, Any]:
     return document
 
 
+def read_toml(path: str, largest: int) -> dict[str, Any]:
+    """What a TOML file of at most so many bytes describes.
+
+    Raises:
+        AntiphonError: ``bad-file`` with the path and the reason.
+    """
+    text = read_text(path, largest)
+    try:
+        return parse_toml(text)
+    except ValueError as error:
+        raise AntiphonError(f"{path}: is no TOML: {error}", "bad-file") from None
+
+
 @contextmanager
 def written_whole(path: str | os.PathLike[str], *suffixes: str) -> Iterator[TextIO]:
     """A text file that takes the place of ``path`` when the block ends without an exception.

@@ -63,7 +63,7 @@ def _known(attributes: Mapping[str, Any], names: Mapping[str, str | None] | None
     """Attributes by the names they have here."""
     if names is None:
         return attributes
-    computes = {key: attributes[key] for key in COMPUTES if key in attributes}
+    computes = {key: attributes[key] for key in (*COMPUTES, "package") if key in attributes}
     called = {here: attributes[there] for here, there in names.items() if there is not None and there in attributes}
     return called | computes
 
@@ -108,6 +108,9 @@ def _node(node: Hashable, attributes: Mapping[str, Any], names: Mapping[str, str
         entry["reduce_rate_gb_per_s"] = _number(
             f"node {node}", "reduce_rate_gb_per_s", attributes["reduce_rate_gb_per_s"]
         )
+    if "package" in attributes:
+        package = _number(f"node {node}", "package", attributes["package"])
+        entry["package"] = int(package) if package.is_integer() else package
     return entry
 
 

@@ -18,5 +18,7 @@ Objective = Literal["time", "energy", "edp"]
 """What is to be least: ``tune``."""
 Library = Literal["nccl", "rccl"]
 """Whose model is put beside schedules: ``compare``."""
+FailedNodes = Literal["dead", "forward"]
+"""What failed nodes do: ``survive``."""
 CalibratedDevice = Literal["cpu", "cuda"]
 """What is measured: ``calibrate``."""

@@ -19,11 +19,16 @@ from antiphon.results.collective import Bound, Proof, SimulationResult
 from antiphon.results.endpoint import EndpointUse
 from antiphon.results.energy import Area, Energy
 from antiphon.results.formats import FileProof
+from antiphon.results.inference import Inference
+from antiphon.results.llm import BestPlans, ConstantsFit, StepRun
 from antiphon.results.network import EngineAdvice, NocResult, RailsAdvice, RailsFlights, RailsRun, Router, TreesAdvice
 from antiphon.results.record import Record, parsed
 from antiphon.results.records import Parameter
 from antiphon.results.replanned import Replanned
+from antiphon.results.scaled import AtScale
+from antiphon.results.survival import Survival
 from antiphon.results.training import Iteration
+from antiphon.results.varied import BesideRun, Variations
 from antiphon.training.replay import Replay
 from antiphon.training.result import Training
 
@@ -41,6 +46,8 @@ UNITS = {
     "_j": "J",
     "_w": "W",
     "_mw": "mW",
+    "_mj": "MJ",
+    "_gib": "GiB",
     "_mm2": "mm2",
     "_um2": "um2",
     "_ghz": "GHz",
@@ -133,7 +140,7 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         "runs": "In the order of the rates, each with the keys below. With `--saturation`: the largest stable rate.",
     },
     "rails": {"runs": "With several schedulers, or flights: a list of objects, one for each scheduler."},
-    "area": {"fabric, system, endpoint": "What was asked."},
+    "area": {"fabric, system, endpoint": "What was asked.", "cost": "As of [compare](#compare)."},
     "train": {
         "refused": "What was left out: `model`, `fabric`, `algorithm`, `reason`, `code`.",
         "runs": "With several models or fabrics: a list of such objects, without tables.",
@@ -149,7 +156,10 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         "tables.exchanges": Of(Replay, "exchanges"),
         "tables.ranks": Of(Replay, "ranks"),
     },
+    "limits": {"group": "As in [simulate](#simulate)."},
     "replan": {"system": "The platform."},
+    "beside": {"system": "The platform.", "tables.links": Of(BesideRun, "links")},
+    "vary": {"system": "The platform.", "tables.draws": Of(Variations, "draws")},
     "tune": {
         "group": "As in [simulate](#simulate).",
         "selection": "What to use: `algorithm` from `from_bytes` on, up to the next row's.",
@@ -169,6 +179,24 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         "points.refused": "Why there is no result: `reason` and `code`; else null. A fault or a process that died has"
         " `internal`, and the next call runs it again.",
         "stored": "With `--dry-run`: points that have a record. Each of `points` is then its values.",
+    },
+    "explore": {
+        "points.name, points.fabric, points.algorithm": "A simulated design: the name of the fabric in the space, its"
+        " specification, the algorithm. What varies besides has keys of its own: axes, `io` or `area` if they are"
+        " equal, and parameters of the system in `set`.",
+        "points.time_ns": "Sum of the times of all workloads, by their weights; `energy_j` likewise.",
+        "points.energy_j": "Static and dynamic.",
+        "points.area_mm2": "Of all routers.",
+        "points.on_front": "Whether no other design beats it: as good in time, energy and area, and better in one.",
+        "points.power_w": "Energy over time.",
+        "points.times_ns": "With several workloads: the time of each.",
+        "points.misses": "The constraint that it misses; null for none.",
+        "points.ports, points.links, points.link_gb_per_s, points.io_gb_per_s, points.bisection_gb_per_s,"
+        " points.wire_mm, points.longest_link_mm, points.beachfront_mm": "As of the cost of a fabric.",
+        "sensitivity.parameter, sensitivity.factor": "A parameter, and what it is multiplied by, alone; of an axis the"
+        " better of 2 and 0.5.",
+        "sensitivity.time_ns, sensitivity.energy_j": "The least of the designs of the front then.",
+        "sensitivity.fabric, sensitivity.algorithm": "The fastest of them.",
     },
     "discover": {
         "iterations": "Timed runs of each collective.",
@@ -219,11 +247,27 @@ ASSEMBLED: dict[str, dict[str, str | Of]] = {
         " `paper`, `artifact` and `ours` say.",
         "claims.verdict, claims.comment": "`holds`, `holds in part`, `does not hold` or `fitted`, and why.",
     },
+    "step": {
+        "rows": "With `--table`, instead of all else: the rows of the table, with `predicted_ms` or `predicted_s`, and"
+        " `predicted_tflops_per_gpu` where it has `tflops_per_gpu`.",
+    },
     "lists": {
         "fabrics": "Of `fabrics`: `kind`, `example` (a complete specification), `summary`.",
         "algorithms": "Of `algorithms`: `name`, `summary`, `options` (parameters), `source`, `collectives`.",
         "workloads": "Of `workloads`: `name`, `summary`, `source`.",
         "compute_models": "Of `workloads`: `name`, `summary`, `options` (parameters).",
+        "models": "Of `models`: `name`, `parameters`, `active_parameters` (of routed experts those that a token goes"
+        " to), `layers`, `hidden` (width), `vocab` (words), `sequence` (tokens), `source`.",
+        "layers": "Of `models NAME`: as of [step](#step).",
+        "plan_options": "Of `models`: parameters that a plan may give.",
+        "constants": "Of `models`: what is known of an accelerator, as a file has it: `name`; `tflops` of products in"
+        " 16 bits and `fp8_tflops` in 8; `memory_gb_per_s`; `memory_gib`; `power_w`; `product_efficiency`, the share"
+        " of the peak that large products reach; `product_half_gflop`, operations of a product that reaches half of"
+        " it, in 10^9; `attention_share` of that efficiency in core attention; `host_ms`, the least time of a layer;"
+        " `optimizer_bytes` of memory traffic for each parameter; `beside_exchange`, how many times as long it"
+        " computes beside an exchange; `all_reduces` measured in a box; `rows`, what tables of steps take; what was"
+        " `fitted`, and `sources`.",
+        "constants.rows": "`fabric`, `gpus_per_box`, `plan`, `vocab`.",
         "endpoints": "Of `endpoints`: `name`, `stands_for` (its whole specification), `summary`, `options`.",
         "systems": "Of `systems`: `name`, `summary`, and `parameters`, which `System.from_json` reads: `name`,"
         " `description`, what the settings' `json` names, and a `processor`, a compute model with the `json` of its"
@@ -243,9 +287,14 @@ KINDS: dict[str, dict[str, type]] = {
     "export": {"": FileProof},
     "show": {},
     "flights": {"": FlightsRun},
+    "beside": {"": BesideRun},
+    "vary": {"": Variations},
     "tune": {"": antiphon.Tuning, "Each of `rows`, with `--out FILE.csv`:": TunerRow},
+    "limits": {"": antiphon.Limits},
     "configure": {"": antiphon.Configured},
     "replan": {"": Replanned},
+    "survive": {"": Survival},
+    "scale": {"": AtScale},
     "noc": {"": NocResult},
     "area": {"": Area},
     "rails": {"": RailsRun, "Each of `runs` with `--flights FILE`:": RailsFlights},
@@ -253,6 +302,10 @@ KINDS: dict[str, dict[str, type]] = {
     "advise ace": {"": EngineAdvice},
     "advise trees": {"": TreesAdvice},
     "train": {"": Training},
+    "step": {"": StepRun},
+    "fit": {"": ConstantsFit},
+    "plan": {"": BestPlans},
+    "infer": {"": Inference},
     "replay": {"": Replay},
     "run": {"": antiphon.Measurement, "With `--chain`, as `testbed` has it, too:": antiphon.ChainMeasurement},
     "testbed": {"": antiphon.Emulated},
@@ -261,6 +314,7 @@ KINDS: dict[str, dict[str, type]] = {
     "discover": {},
     "antiphon.torch.bench": {},
     "study": {},
+    "explore": {"": antiphon.Exploration},
     "reproduce": {},
     "lists": {"A parameter:": Parameter},
 }

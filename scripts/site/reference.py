@@ -270,6 +270,19 @@ def lists() -> Iterator[tuple[str, str]]:
         + "[Workloads](../workloads.md) says where each is from, and how to give one of your own.\n\n"
         + table(("Model", "What it is"), ([code(each.name), plain(each.summary)] for each in antiphon.workloads())),
     )
+    models = ([code(each.name), plain(each.summary), each.source] for each in antiphon.large_models())
+    options = ([code(each.key), each.values, code(each.default), each.meaning] for each in antiphon.plan_options())
+    yield (
+        "large-models",
+        intro(
+            "Large models",
+            "For everybody who times training steps: the models that `antiphon step` knows, and what a plan may say.",
+        )
+        + "[Models, plans and constants](../large-models.md) says how to give your own, and which plans are legal.\n\n"
+        + table(("Model", "What it is", "From"), models)
+        + "\n## Plans\n\nKeys of `--plan`, as in `tp=8,pp=4`.\n\n"
+        + table(("Key", "Values", "Default", "Meaning"), options),
+    )
     text = intro(
         "Other names",
         "For everybody who looks for a value: collectives, fidelities, endpoints, and names of rails and `noc`.",

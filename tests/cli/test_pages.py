@@ -29,6 +29,14 @@ RUNS: dict[str, tuple[tuple[str, ...], str]] = {
         "The network keeps up to",
     ),
     "train": (("train", "ncf", "ring:4", "ring"), "ncf"),
+    "step": (
+        ("step", "llama3-8b", "dgx-h100:1", "--plan", "tp=2,pp=2", "--batch", "16"),
+        "What every stage does",
+    ),
+    "plan": (("plan", "llama3-8b", "dgx-h100:1", "--batch", "8"), "Why the first wins"),
+    "infer": (("infer", "llama3-8b", "dgx-h100:1", "--plan", "tp=8"), "Where the time goes"),
+    "beside": (("beside", "mesh:2x3", "ring", *TINY, "--load", "0.3", "--message", "1KiB"), "times as long as alone"),
+    "scale": (("scale", "mesh:4x4", *TINY), "16 ranks"),
     "expect": (("expect", "dgx-h100:1", "--bytes", "1KiB..4KiB"), "all-reduce"),
 }
 

@@ -136,10 +136,10 @@ def test_near_sizes_take_the_algorithm_without_the_store() -> None:
         run(groups, [("all-reduce", 1 << 20)])
         until(lambda: all(each.version(("all-reduce", 1 << 20, 0)) for each in groups))
         run(groups, [("all-reduce", 1 << 20)])
-        published = len(store.values)
         hashes = run(groups, [("all-reduce", (1 << 20) + 4 * number) for number in range(1, 20)])
         assert hashes[0] == hashes[1]
-        assert len(store.values) == published
+        # More of the first size may be published at any time.
+        assert {key.split("/")[5] for key in store.values} == {str(1 << 20)}
         spec = groups[0]._entries[("all-reduce", 1 << 20, 0)].adopted
         assert spec is not None
         taken = groups[0]._entries[("all-reduce", (1 << 20) + 4, 0)].plan.schedule.algorithm

@@ -33,6 +33,7 @@ RESULTS: list[Result] = [
     RUN.stats,
     COMPARISON,
     TUNING,
+    antiphon.limits("ring:4", sizes="1KiB,64KiB", algorithms="ring", fidelity="alpha-beta"),
     antiphon.simulate_flights(RING, FLIGHTS),
     antiphon.train("resnet50", RING, "ring"),
     antiphon.train("resnet50", RING, "ring").iteration,

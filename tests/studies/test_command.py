@@ -168,6 +168,22 @@ def test_without_a_result_the_status_says_so(commands: Any, grid: Path) -> None:
     assert result.stderr.startswith("error: no point of grid.toml has a result: tto does not apply to ring:4")
 
 
+def test_what_a_time_limit_left_out_is_the_status(commands: Any, grid: Path) -> None:
+    problem = '{fabric = "mesh:10x10", bytes = "64MiB", system = "tto"}'
+    grid.write_text(f'command = "simulate"\nfixed = {problem}\naxes = {{algorithm = ["ring", "direct"]}}')
+    result = commands.invoke("study", grid, "--jobs", "1", "--time-limit", "700ms")
+    assert result.exit_code == 3
+    end = "the time limit left out 1 of 2 points; a call with a larger one runs only these\n"
+    assert result.stderr == f"error: {end}"
+    space = grid.with_name("space.toml")
+    axes = 'algorithms = ["ring", "direct"]\nfabrics = {mesh = "mesh:10x10"}\nbytes = "64MiB"\nsystem = "tto"'
+    space.write_text(axes)
+    explore = ("explore", space, "--jobs", "1", "--no-prune", "--no-sensitivity", "--store", "grid.runs")
+    late = commands.invoke(*explore, "--time-limit", "700ms")
+    assert (late.exit_code, late.stderr) == (3, f"error: {end.replace('points', 'designs')}")
+    assert "1 x mesh direct: it took longer than 0.7 s" in late.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

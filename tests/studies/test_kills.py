@@ -99,6 +99,17 @@ def test_a_dask_worker_is_killed_mid_run(tmp_path: Path) -> None:
     assert all(point["result"]["bytes"] == point["values"]["bytes"] for point in document["points"])
 
 
+@pytest.mark.slow
+def test_a_cluster_explores_as_this_machine_does(tmp_path: Path, commands: Any) -> None:
+    pytest.importorskip("distributed")
+    space = tmp_path / "space.toml"
+    space.write_text('bytes = "64KiB"\nalgorithms = ["ring", "combs", "tto"]\nfabrics = {mesh = "mesh:3x3"}')
+    with dask_cluster(tmp_path) as (address, _workers):
+        there = commands.document("explore", space, "--store", tmp_path / "there", "--cluster", address)
+    assert there == commands.document("explore", space, "--jobs", "1")
+    assert (there["simulated"] + there["pruned"], there["refused"]) == (2, 1)
+
+
 def test_clusters_that_are_not_there(commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     (tmp_path / "grid.toml").write_text(GRID.format(sizes="1"))

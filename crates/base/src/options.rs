@@ -58,6 +58,17 @@ impl Opt {
         Opt::new(key, Domain::Rank, default, meaning)
     }
 
+    /// A specification of this form, which `check` refuses if it does not parse.
+    pub const fn spec(
+        key: &'static str,
+        form: &'static str,
+        check: fn(&str) -> Result<()>,
+        default: Default,
+        meaning: &'static str,
+    ) -> Opt {
+        Opt::new(key, Domain::Spec { form, check }, default, meaning)
+    }
+
     /// The same for sizes of at least `least` bytes.
     pub const fn at_least(self, least: Bytes) -> Opt {
         let Parameter { key, meaning, .. } = self.parameter;

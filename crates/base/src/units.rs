@@ -114,6 +114,27 @@ pub fn parse_time(text: &str) -> Result<Picos> {
     if picos > 1e15 { Err(refuse("longer than 1000 s")) } else { Ok(picos.round() as Picos) }
 }
 
+/// Parses a length in micrometres: a decimal with unit `um`, `mm`, `cm` or `m`.
+///
+/// # Errors
+/// [`Code::BadSize`] if it is not a length from 1 um to 1 km.
+pub fn parse_length(text: &str) -> Result<u32> {
+    let refuse = |why: &str| {
+        Error::new(Code::BadSize, format!("length '{}' is {why}; write for example 2mm or 50um", clip(text)))
+    };
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(split);
+    let scales = [("um", 1.0), ("mm", 1e3), ("cm", 1e4), ("m", 1e6)];
+    let scale = scales.iter().find(|(name, _)| *name == unit).ok_or_else(|| refuse("not a length"))?.1;
+    let micrometres = parse_decimal(number).ok_or_else(|| refuse("not a length"))? * scale;
+    if (1.0..=1e9).contains(&micrometres) {
+        Ok(micrometres.round() as u32)
+    } else {
+        Err(refuse("not from 1 um to 1 km"))
+    }
+}
+
 /// A non-negative finite decimal without exponent, sign or special names; `None` otherwise.
 pub fn parse_decimal(text: &str) -> Option<f64> {
     let plain = !text.is_empty() && text.len() <= 24 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -245,9 +266,20 @@ mod tests {
         assert_eq!(Rate(3).time_for(1), 333_333_333_334);
     }
 
+    #[test]
+    fn lengths() {
+        for (text, micrometres) in [("2mm", 2_000), ("50um", 50), ("0.5cm", 5_000), (" 1.5m", 1_500_000)] {
+            assert_eq!(parse_length(text), Ok(micrometres), "{text}");
+        }
+        for text in ["2", "mm", "-2mm", "2km", "0mm", "0.4um", "1001m", "2 m m", ""] {
+            assert_eq!(parse_length(text).unwrap_err().code, Code::BadSize, "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn parsers_never_panic(text in ".{0,60}") {
+            let _ = parse_length(&text);
             let _ = parse_bytes(&text);
             let _ = parse_time(&text);
         }

@@ -1,7 +1,7 @@
 //! Link rates as integers: exact arithmetic for every bound.
 
 use antiphon_base::units::Picos;
-use antiphon_model::fabric::{Fabric, NodeId};
+use antiphon_model::fabric::{Fabric, Link, NodeId};
 use antiphon_model::system::System;
 use num_integer::gcd;
 use rustc_hash::FxHashMap;
@@ -58,12 +58,17 @@ impl Capacities {
     /// Capacities of a fabric's links: exact if the rates have a common denominator of reasonable size, otherwise
     /// rounded up (bounds stay valid) by less than one part in 2^38 of the fastest link. O(links).
     pub fn new(fabric: &Fabric, system: &System) -> Capacities {
+        Capacities::of(fabric.links.iter(), system)
+    }
+
+    /// The same of any links.
+    pub fn of<'a>(links: impl Iterator<Item = &'a Link>, system: &System) -> Capacities {
         let rate_of = |link| {
             let (bytes, seconds) = system.payload_rate(link);
             let divisor = gcd(bytes, seconds * PICOS_PER_SECOND);
             (bytes / divisor, seconds * PICOS_PER_SECOND / divisor)
         };
-        let rates: Vec<(u128, u128)> = fabric.links.iter().map(rate_of).collect();
+        let rates: Vec<(u128, u128)> = links.map(rate_of).collect();
         exact(&rates).unwrap_or_else(|| rounded_up(&rates))
     }
 

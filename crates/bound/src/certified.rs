@@ -6,7 +6,7 @@ use super::{bound, prices};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::interruptible;
-use antiphon_model::collective::Kind;
+use antiphon_model::collective::{Collective, Data, Kind};
 use antiphon_model::fabric::{Fabric, LinkId};
 use antiphon_model::schedule::{Certificate, Schedule};
 use antiphon_model::system::System;
@@ -41,6 +41,21 @@ pub fn certified(fabric: &Fabric, system: &System, schedule: &Schedule) -> Resul
         return Err(Error::new(Code::NotProven, what));
     }
     Ok(Some(Certified { least_ps: capacities.time(least), share_ppm: share }))
+}
+
+/// The time that a certificate's prices prove no schedule of a collective among all ranks to be below; what it claims is not read.
+///
+/// # Errors
+/// As [`super::lower_bound`].
+pub fn proven_ps(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    data: impl Into<Data>,
+    certificate: &Certificate,
+) -> Result<Picos> {
+    let (task, capacities) = (super::checked(fabric, collective, data.into())?, Capacities::new(fabric, system));
+    Ok(capacities.time(prices::load(fabric, &capacities, &task, certificate)?))
 }
 
 /// The certificate of a schedule that leaves no rank out: `found` with what it proves, or that of the bound's

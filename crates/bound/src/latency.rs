@@ -65,6 +65,21 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task, fidelity: O
     head.saturating_add(picos(fastest, following)).saturating_add(hand_off_ps).saturating_add(system.launch_ps())
 }
 
+/// The same where the farthest ranks are so many links apart, which are all alike.
+pub(super) fn latency_of(hops: u64, link: &Link, system: &System, fidelity: Option<Fidelity>) -> Picos {
+    let Least { is_stored, hand_off_ps } = Least::of(system, fidelity);
+    let costs = CostModel::in_packets(system);
+    let flits = costs.message(1, Op::Copy).packets.flits;
+    let (of_head, following) = if is_stored { (flits, 0) } else { (1, flits - 1) };
+    let flit = costs.flit_ticks(std::iter::once(link), BITS);
+    let picos = |flits: u64| ((u128::from(flit) * u128::from(flits)) >> BITS).min(u64::MAX.into()) as Picos;
+    let head = hops.saturating_mul(costs.link(link).latency_ps.saturating_add(picos(of_head)));
+    match hops {
+        0 => 0,
+        _ => head.saturating_add(picos(following)).saturating_add(hand_off_ps).saturating_add(system.launch_ps()),
+    }
+}
+
 /// Whether every rank sees the same around it: a product without ends whose links are alike in each dimension.
 fn has_like_ranks(fabric: &Fabric) -> bool {
     let Some(product) = fabric.product() else { return false };
@@ -72,6 +87,7 @@ fn has_like_ranks(fabric: &Fabric) -> bool {
     product.dimensions.iter().all(|dimension| dimension.shape != DimensionShape::Line)
         && fabric.links.iter().all(|link| {
             let first = *alike.entry(&link.dimension).or_insert(link);
-            (first.rate, first.latency, first.speed_permille) == (link.rate, link.latency, link.speed_permille)
+            let of = |link: &Link| (link.rate, link.latency, link.speed_permille, link.length_um);
+            of(first) == of(link)
         })
 }

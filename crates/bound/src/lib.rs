@@ -8,8 +8,10 @@
 mod all_to_all;
 mod capacity;
 mod certified;
+mod computation;
 mod computing;
 mod cut;
+mod endpoint;
 mod energy;
 mod gossip;
 mod joint;
@@ -17,16 +19,20 @@ mod latency;
 mod least_cut;
 mod limit;
 mod maxflow;
+mod mesh;
 mod paths;
 mod prices;
+mod relieved;
 mod strength;
 pub mod synthesis;
 mod task;
 mod volume;
 
-pub use certified::{Certified, busiest_ps, certificate, certified};
+pub use certified::{Certified, busiest_ps, certificate, certified, proven_ps};
 pub use joint::{JointBound, joint_bound};
 pub use limit::Limit;
+pub use mesh::mesh_bound;
+pub use relieved::{Limiting, Relieved, relieved};
 pub use strength::{RankEdge, Strength, edges_both_ways, strength, strength_of, symmetric_edges};
 
 use antiphon_base::error::{Code, Error, Result};
@@ -56,11 +62,16 @@ pub struct Bound {
     /// By prices of links, on fabrics that are regular or of up to about 64 ranks: AllToAll, of which no better bound by rates
     /// exists, and AllReduce where links are not equally fast both ways.
     pub prices_ps: Option<Picos>,
+    /// What some rank must read from memory, bring over a bus or write; zero where its endpoint does not.
+    pub endpoint_ps: Picos,
+    /// Additions that must be made, at the rates of all that add; zero where these are free.
+    pub computation_ps: Picos,
     /// The largest of all.
     pub time_ps: Picos,
-    /// Name of the largest bound: `strength`, `cut`, `prices`, `volume` or `latency`; the first of them if some are equal.
+    /// Name of the largest bound: `strength`, `cut`, `prices`, `volume`, `latency`, `endpoint` or `computation`; the first of them if
+    /// some are equal.
     pub binding: &'static str,
-    /// What the largest of all but the latency rests on.
+    /// What the largest by rates rests on: of all but `latency`, `endpoint` and `computation`.
     pub limit: Limit,
 }
 
@@ -88,7 +99,7 @@ pub fn lower_bound(
     Ok(bound(fabric, system, &task, Some(latency::latency(fabric, system, &task, fidelity))))
 }
 
-/// What [`lower_bound`] is without latency, which is zero here, and without prices from a linear program: for those who solve one anyway.
+/// What [`lower_bound`] is by rates alone, all else is zero here, and without prices from a linear program: for those who solve one anyway.
 ///
 /// # Errors
 /// As [`lower_bound`].
@@ -132,6 +143,19 @@ pub fn least_energy(fabric: &Fabric, system: &System, schedule: &Schedule, time_
     Ok(energy::energy(fabric, system, &task) + static_energy(system.static_power_of(fabric), time_ps))
 }
 
+/// The least dynamic energy of a collective that serves all ranks where the fabric has them, whatever does it.
+///
+/// # Errors
+/// As [`lower_bound`].
+pub fn least_energy_of_collective(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    data: impl Into<Data>,
+) -> Result<Attojoules> {
+    Ok(energy::energy(fabric, system, &checked(fabric, collective, data.into())?))
+}
+
 /// What [`of_schedule`] bounds: `all-ranks` on the fabric's own nodes, as [`lower_bound`] does; `placement`, all ranks on
 /// other nodes; or `participants`, the ranks that the schedule does not exclude, wherever it has them.
 pub fn subject(schedule: &Schedule) -> &'static str {
@@ -142,7 +166,7 @@ pub fn subject(schedule: &Schedule) -> &'static str {
     }
 }
 
-/// All bounds, with that by latency, or those by cuts, partitions and the volume.
+/// All bounds, with that by latency; or, without it, those by cuts, partitions and the volume.
 fn bound(fabric: &Fabric, system: &System, task: &Task, latency_ps: Option<Picos>) -> Bound {
     let capacities = Capacities::new(fabric, system);
     let freed = computing::freed(fabric, &capacities, task);
@@ -153,6 +177,10 @@ fn bound(fabric: &Fabric, system: &System, task: &Task, latency_ps: Option<Picos
     let cut_ps = capacities.time(cut.load);
     let volume_ps = capacities.time(volume::volume(fabric, &capacities, task));
     let certificate = if latency_ps.is_some() && task.sites.len() > 1 { prices_of(fabric, system, task) } else { None };
+    let (endpoint_ps, computation_ps) = match latency_ps {
+        Some(_) => (endpoint::endpoint(fabric, system, task), computation::computation(fabric, system, task)),
+        None => (0, 0),
+    };
     let latency_ps = latency_ps.unwrap_or(0);
     let prices_ps = certificate.as_ref().map(|certificate| {
         prices::load(fabric, &capacities, task, certificate).map_or(0, |load| capacities.time(load))
@@ -170,11 +198,24 @@ fn bound(fabric: &Fabric, system: &System, task: &Task, latency_ps: Option<Picos
         ("cut", ..) => Limit::cut(fabric, system, task, &capacities, &cut),
         _ => Limit::volume(fabric),
     };
-    if latency_ps > largest.0 {
-        largest = (latency_ps, "latency");
+    for next in [(latency_ps, "latency"), (endpoint_ps, "endpoint"), (computation_ps, "computation")] {
+        if next.0 > largest.0 {
+            largest = next;
+        }
     }
     let (time_ps, binding) = largest;
-    Bound { volume_ps, cut_ps, latency_ps, strength_ps, prices_ps, time_ps, binding, limit }
+    Bound {
+        volume_ps,
+        cut_ps,
+        latency_ps,
+        strength_ps,
+        prices_ps,
+        endpoint_ps,
+        computation_ps,
+        time_ps,
+        binding,
+        limit,
+    }
 }
 
 /// Prices for a collective among all ranks of a fabric, if they are found soon and cuts or partitions need not say as much.

@@ -33,6 +33,8 @@ pub(super) struct Task {
     traffic: Option<Vec<u128>>,
     /// Nodes that have only ranks that are left out: these may forward and add. All other nodes only forward.
     pub helpers: Vec<NodeId>,
+    /// Ranks that may add and send: those that take part and those that are left out.
+    pub workers: u128,
 }
 
 impl Task {
@@ -106,7 +108,8 @@ impl Task {
             }
             traffic
         });
-        Task { kind, bytes, sites, root, traffic, helpers }
+        let workers = (nodes.len() + out.len()) as u128;
+        Task { kind, bytes, sites, root, traffic, helpers, workers }
     }
 
     /// Bytes of an AllToAll from one site to another one.
@@ -139,7 +142,7 @@ mod tests {
         let site = |node, ranks, shards| Site { node, ranks, shards };
         // Shards of 8, 12, 8 and 12 bytes: whole elements.
         assert_eq!(task.sites, [site(4, 2, 16), site(1, 1, 12), site(0, 1, 12)]);
-        assert_eq!((task.root, task.helpers, task.sites.len()), (0, vec![3, 5], 3));
+        assert_eq!((task.root, task.helpers, task.sites.len(), task.workers), (0, vec![3, 5], 3, 8));
         // Rank 0 has 1, 2 and 4 bytes for the others, and so on.
         let rows = [[0, 1, 2, 4], [8, 0, 16, 32], [64, 128, 0, 256], [512, 1024, 2048, 0]];
         let matrix = Matrix::new(&rows.map(|row| row.to_vec())).unwrap();

@@ -1,8 +1,8 @@
 //! Compute models: layers timed in a second.
 
 use antiphon_jobs::compute::layer_times;
+use antiphon_jobs::workload::Workload;
 use antiphon_model::system::Processor;
-use antiphon_model::workload::Workload;
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 fn layers(criterion: &mut Criterion) {

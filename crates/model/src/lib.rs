@@ -6,4 +6,3 @@ pub mod fabric;
 pub mod schedule;
 pub mod system;
 pub mod topology;
-pub mod workload;

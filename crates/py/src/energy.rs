@@ -33,6 +33,22 @@ pub fn energy_record<'py>(
     })
 }
 
+/// A `FabricCost`: what a fabric costs to build on a system.
+///
+/// Raises AntiphonError: `unknown-name` for a system.
+#[literal_defaults]
+#[pyfunction]
+#[pyo3(signature = (fabric, system = "generic") -> "FabricCost")]
+pub fn cost<'py>(py: Python<'py>, fabric: &Fabric, system: SystemLike) -> PyResult<Bound<'py, PyAny>> {
+    let cost = energy::cost(&fabric.0, &system.get()?);
+    record!(py, "FabricCost", {
+        ..cost: ports, links, wire_mm, longest_link_mm, beachfront_mm, router_mm2, area_mm2;
+        link_gb_per_s: cost.link_rate.as_gb_per_s(),
+        io_gb_per_s: cost.io_rate.as_gb_per_s(),
+        bisection_gb_per_s: cost.bisection_rate.map(|rate| rate.as_gb_per_s()),
+    })
+}
+
 /// An `Area` of a fabric's routers and its ranks' engines.
 ///
 /// Raises AntiphonError: `unknown-name` for a system; `not-applicable` for a group of ranks.

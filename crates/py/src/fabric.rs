@@ -91,7 +91,7 @@ impl Fabric {
 
     /// The fabric of a networkx graph: a link for every directed edge, one each way for every undirected edge. Read are
     /// the edge attributes `rate_gb_per_s`, `latency_ns`, `speed` and `dimension` and the node attributes `rank` (false
-    /// or -1: a switch) and `coords`.
+    /// or -1: a switch), `coords` and `package`.
     ///
     /// Raises AntiphonError: `bad-file` for attributes that are no such values, and as `from_json`.
     #[classmethod]
@@ -140,9 +140,10 @@ impl Fabric {
 
     /// Groups without a common rank, each as `group` gives it. `which` is `rows` or `columns` of two dimensions,
     /// `dimension=K` (from 0); `dp of tp=8,cp=2,dp=16`, or `tp+cp of` it, along dimensions of a grid of all ranks, whose first
-    /// is the fastest; or the path of a JSON file with lists of ranks.
+    /// is the fastest; `package`, the ranks of each package; or the path of a JSON file with lists of ranks. Dimensions are those
+    /// of a product, or those that the labels of the links of a file name.
     ///
-    /// Raises AntiphonError: `not-applicable` if the fabric has no such dimensions, `bad-spec`, `bad-file` or
+    /// Raises AntiphonError: `not-applicable` if the fabric has no such dimensions or packages, `bad-spec`, `bad-file` or
     /// `too-large`.
     fn groups(&self, py: Python<'_>, which: Text<'_>) -> PyResult<Vec<Self>> {
         let whole = &self.0;
@@ -188,7 +189,7 @@ impl Fabric {
     }
 
     /// A dictionary of numpy arrays, one entry a node: `name`, `rank` (-1 for a switch), `reduces` (`on-read`, `in-tree` or
-    /// empty: how a switch adds), `multicasts`, `reduce_rate_gb_per_s` of each of its links (NaN: as fast as they come), `coord_0`, `coord_1`, ... (NaN where a node has fewer coordinates).
+    /// empty: how a switch adds), `multicasts`, `reduce_rate_gb_per_s` of each of its links (NaN: as fast as they come), `package` (-1 where none is named), `coord_0`, `coord_1`, ... (NaN where a node has fewer coordinates).
     #[getter]
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Table<'py>> {
         let nodes = &self.0.nodes;
@@ -199,6 +200,7 @@ impl Fabric {
             multicasts: node.compute.is_some_and(|compute| compute.multicasts),
             reduce_rate_gb_per_s:
                 node.compute.and_then(|compute| compute.rate).map_or(f64::NAN, |rate| rate.as_gb_per_s()),
+            package: node.package.map_or(-1, i64::from),
         })?;
         let dimensions = nodes.iter().map(|node| node.coords.len()).max().unwrap_or(0);
         for dimension in 0..dimensions {

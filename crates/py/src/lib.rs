@@ -4,6 +4,7 @@
 // Functions have as many arguments as in Python.
 #![allow(clippy::too_many_arguments)]
 
+mod beside;
 mod builder;
 mod carrier;
 mod closed_form;
@@ -14,6 +15,8 @@ mod execute;
 mod fabric;
 mod formats;
 mod heartbeat;
+mod inference;
+mod llm;
 mod noc;
 mod operations;
 mod parameter;
@@ -21,7 +24,10 @@ mod plugins;
 mod rails;
 mod replan;
 mod replay;
+mod scale;
 mod schedule;
+mod search;
+mod survive;
 mod system;
 mod training;
 mod wires;
@@ -56,26 +62,33 @@ mod _core {
 
     #[pymodule_export]
     use super::{
+        beside::{beside, time_on, varied},
         builder::ScheduleBuilder,
         carrier::{Carrier, Operation, Plan},
         closed_form::advise_trees,
         configure::configure,
         energy::area,
+        energy::cost,
         execute::{Execution, Executor},
         fabric::Fabric,
         formats::{export, format_of, formats, load, prove_file},
+        inference::infer,
+        llm::{ModelShape, constants_presets, large_models, plan_options, step_exchanges, time_step},
         noc::{noc, router_parameters, traffic_patterns},
         operations::{
             algorithm_scales, algorithms, build, bus_factor, busiest_link_ns, check_fidelity, collective_name,
-            collectives, fabrics, fidelities, flights_bound, format_bytes, lower_bound, parse_bytes, shard, simulate,
-            simulate_flights, systems, verify,
+            collectives, fabrics, fidelities, flights_bound, format_bytes, least_energy, lower_bound, parse_bytes,
+            relieved_times, shard, simulate, simulate_flights, systems, verify,
         },
         parameter::inputs,
         plugins::{add_algorithm, add_fabric, add_scheduler, remove_added},
         rails::{advise_rails, rails, rails_flights, rails_messages, rails_queues, rails_schedulers, rails_topologies},
         replan::replan,
         replay::{ExecutionTrace, chakra_files},
+        scale::at_scale,
         schedule::Schedule,
+        search::best_plans,
+        survive::survive,
         system::{System, endpoints, engine_parts},
         training::{TrainingPlan, Workload, compute_models, default_batch, iterations, settled, workloads},
         wires::{Joiner, Wires},

@@ -6,7 +6,7 @@ use antiphon_base::units;
 use antiphon_bound as bound;
 use antiphon_formats::chrome;
 use antiphon_model::collective::{Align, Collective, Kind};
-use antiphon_model::energy::Attojoules;
+use antiphon_model::energy::{Attojoules, joules};
 use antiphon_model::{fabric, system};
 use antiphon_plan::algorithm;
 use antiphon_proof::{Proof, Proven, prove_watched};
@@ -157,6 +157,27 @@ pub fn lower_bound<'py>(
     bound_record(py, &bound, fidelity)
 }
 
+/// Joules that no schedule of the collective for all ranks takes less than, without static power, and that power of the
+/// fabric in watts. Arguments are those of `lower_bound`.
+///
+/// Raises AntiphonError: as `lower_bound`.
+#[literal_defaults]
+#[pyfunction]
+#[pyo3(signature = (fabric, collective = "all-reduce", bytes = "64MiB", system = "generic", root = 0))]
+pub fn least_energy(
+    py: Python<'_>,
+    fabric: &Fabric,
+    collective: Text<'_>,
+    bytes: Size,
+    system: SystemLike,
+    root: Int,
+) -> PyResult<(f64, f64)> {
+    let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, None));
+    let collective = self::collective(collective.0, root, fabric)?;
+    let energy = run(py, || bound::least_energy_of_collective(fabric, &system, collective, data))?;
+    Ok((joules(energy), system.static_power_of(fabric) as f64 * 1e-9))
+}
+
 /// The bound of what a schedule does.
 pub fn bound_of<'py>(
     py: Python<'py>,
@@ -173,7 +194,7 @@ pub fn bound_of<'py>(
 
 fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound, fidelity: Option<Fidelity>) -> PyResult<Bound<'py, PyAny>> {
     record!(py, "Bound", {
-        ..bound: time_ns, binding, volume_ns, cut_ns, latency_ns, strength_ns, prices_ns;
+        ..bound: time_ns, binding, volume_ns, cut_ns, latency_ns, strength_ns, prices_ns, endpoint_ns, computation_ns;
         limit: limit_record(py, &bound.limit)?,
         fidelity: fidelity.map(|fidelity| fidelity.name()),
     })
@@ -231,6 +252,30 @@ pub fn simulate<'py>(
     })?;
     write_trace(py, trace, fabric, &[Flight::new(&proven)], &mut result)?;
     result_record(py, fabric, &system, (proven.proof(), certified), &result, least)
+}
+
+/// Proves a schedule, then times it where each of what can limit it is twice as good: its name and the time in ns, of
+/// `rates`, `latency`, `endpoint` and `computation`. All else as of `simulate`.
+///
+/// Raises AntiphonError: as `simulate`. Ctrl-C raises KeyboardInterrupt.
+#[literal_defaults]
+#[pyfunction]
+#[pyo3(signature = (fabric, schedule, system = "generic", fidelity = "packet", progress = None, jobs = 1))]
+pub fn relieved_times(
+    py: Python<'_>,
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: SystemLike,
+    fidelity: Named<Fidelity>,
+    progress: Option<Progress>,
+    jobs: Fit<usize>,
+) -> PyResult<Vec<(&'static str, f64)>> {
+    let (fabric, system) = (&fabric.0, system.get()?);
+    let runs = run_with_progress(py, progress, |heartbeat| {
+        let proven = prove(fabric, schedule, Watch::default())?;
+        bound::relieved(fabric, &proven, &system, fidelity.0, jobs.0, heartbeat)
+    })?;
+    Ok(runs.into_iter().map(|run| (run.limiting.name(), nanos(run.time_ps))).collect())
 }
 
 /// Gives the text of the trace of a run to who asked for it.

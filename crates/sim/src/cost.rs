@@ -200,6 +200,15 @@ impl<'a> CostModel<'a> {
         passing.saturating_add(self.way_ps(fabric, route))
     }
 
+    /// What a message takes at most that nothing waits for, on so many links of `latency_ps` together, stored after each.
+    pub fn at_most_ps(&self, message: &MessageCost, links: u64, flit_ps: Picos, latency_ps: u128) -> u128 {
+        let (Packets { count, flits }, fetch, issue) = (message.packets, message.fetch, self.issue_ps());
+        let links = u128::from(flit_ps).saturating_mul(flits.into()).saturating_mul(links.into());
+        let once = [issue, self.hand_off_ps(), message.adding_ps, fetch.read, fetch.bus].map(u128::from);
+        let each = links.saturating_add(issue.into()).saturating_mul(count.into());
+        each.saturating_add(latency_ps + once.iter().sum::<u128>())
+    }
+
     /// Whether the node where a link begins stores whole messages that only pass it: a rank that reads what it sends.
     pub fn is_stored_at(&self, fabric: &Fabric, link: LinkId) -> bool {
         self.stores_at_ranks() && fabric.nodes[fabric.link(link).from as usize].rank.is_some()

@@ -3,7 +3,7 @@
 pub mod ace;
 mod agenda;
 mod budget;
-mod clock;
+pub mod clock;
 pub mod cost;
 mod division;
 mod endpoints;

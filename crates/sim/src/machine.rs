@@ -61,8 +61,8 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
         let endpoints = Endpoints::new(plan, order, N::hand_off(plan), N::ISSUE)?;
         let network = N::new(plan, &endpoints, shortcuts.merge_runs)?;
         let (unit, most) = N::WORK;
-        // What is aside is in no state that is written down.
-        let skips_nothing = plan.units.is_some() || plan.trace;
+        // What is aside is in no state that is written down; a state of many flights takes longer than what it saves.
+        let skips_nothing = plan.units.is_some() || plan.trace || plan.flights.len() > 1 << 8;
         Ok(Machine {
             plan,
             endpoints,

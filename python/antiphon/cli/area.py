@@ -22,4 +22,6 @@ def area(fabric: str, *, system: antiphon.System, output: str) -> None:
     network = read_fabric(fabric)
     found = antiphon.area(network, system)
     head = {"fabric": network.name, "system": system.name, "endpoint": system.endpoint}
-    tell("area", head | found.to_dict(), output, partial(area_document, network.name, found), "parts")
+    cost = antiphon.cost(network, system)
+    document = head | found.to_dict() | {"cost": cost.to_dict()}
+    tell("area", document, output, partial(area_document, network.name, found, cost), "parts")

@@ -24,6 +24,7 @@ from antiphon.collective.specs import split_specs
 from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 from antiphon.results import Proof, Stats, rows_of
+from antiphon.results.table import known_rows
 from antiphon.view.document import Document, Note
 from antiphon.view.documents.collective import (
     best_document,
@@ -218,7 +219,7 @@ def simulate(
                     run = antiphon.run(network, plan, problem.system, fidelity, progress=heartbeat, **timing)
             write(partial(page_of, run, network))
             draw(network, run)
-            tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+            tables = {name: known_rows(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
             if run.energy is not None:
                 tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}
             return Outcome(run.to_dict() | {"tables": tables}, partial(run_document, run, network))

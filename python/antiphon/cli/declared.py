@@ -123,7 +123,7 @@ def _argument(parameter: inspect.Parameter, hint: Any, command: str) -> click.Ar
     return click.Argument(
         [parameter.name],
         required=parameter.default is REQUIRED,
-        shell_complete=COMPLETIONS.get(parameter.name) or COMPLETIONS.get(f"{command} {parameter.name}"),
+        shell_complete=COMPLETIONS.get(f"{command} {parameter.name}") or COMPLETIONS.get(parameter.name),
         metavar=METAVARS.get(parameter.name),
         **settings,
     )

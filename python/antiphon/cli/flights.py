@@ -11,7 +11,7 @@ from antiphon.cli.output import note, tell
 from antiphon.collective.flights import read_flights
 from antiphon.collective.schedules import named
 from antiphon.files import read_text
-from antiphon.results import rows_of
+from antiphon.results.table import known_rows
 from antiphon.view.documents.fabric import noting_switches
 from antiphon.view.documents.jobs import flights_document
 from antiphon.view.terminal.console import progress_bar
@@ -55,7 +55,7 @@ def flights(
         run = antiphon.simulate_flights(
             network, entries, system, fidelity, order=order, progress=progress, energy=energy, trace=trace
         )
-    tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+    tables = {name: known_rows(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
     tell(
         "flights",
         run.to_dict() | {"contended": run.most_contended(contended), "tables": tables},

@@ -17,7 +17,7 @@ from antiphon.view.document import Document, Heading
 from antiphon.view.documents.fabric import noting_switches
 from antiphon.view.terminal.console import progress_bar
 
-TIMED = ("bound", "compare", "simulate", "tune")
+TIMED = ("bound", "compare", "limits", "simulate", "tune")
 """Commands whose times would be others if switches reduced."""
 
 

@@ -17,6 +17,7 @@ import antiphon
 from antiphon.cli.documented import Section
 from antiphon.collective.specs import known_names
 from antiphon.errors import AntiphonError, harmless
+from antiphon.llm.given import all_constants
 from antiphon.parallel import MOST_JOBS
 from antiphon.platforms import parameter_names, read_endpoint, read_system
 
@@ -62,10 +63,16 @@ COMPLETIONS = {
     "exchange": completing(algorithm_specs),
     "against_endpoints": completing(endpoint_specs, several=True),
     "model": completing(antiphon.workloads, several=True, files=True),
+    "step model": completing(antiphon.large_models, files=True),
+    "plan model": completing(antiphon.large_models, files=True),
+    "infer model": completing(antiphon.large_models, files=True),
+    "models name": completing(antiphon.large_models, files=True),
+    "constants": completing(lambda: [each["name"] for each in all_constants()], files=True),
     "topology": completing(antiphon.rails_topologies),
     "traffic": completing(antiphon.traffic_patterns),
     "scheduler": completing(antiphon.rails_schedulers),
     "compute": completing(antiphon.compute_models),
+    "endpoint": completing(endpoint_specs, files=True),
     "algorithms name": completing(known_names),
     "fit": FILE,
     "systems name": completing(antiphon.systems, files=True),
@@ -79,12 +86,15 @@ METAVARS = {
     "against": "A,B,...",
     "against_endpoints": "A,B,...",
     "chakra": "PREFIX",
+    "constants": "NAME|FILE",
+    "plan": "KEY=VALUE,...",
     "link_rate": "RATE",
     "timeout_s": "SECONDS",
     "switch": "TIME",
     "placement": "RANKS",
     "rate": "X[,Y,...]",
     "traffic": "|".join(antiphon.traffic_patterns()),
+    "endpoint": "NAME[:KEY=VALUE,...]|FILE",
     "file": "FILE",
     "fit": "OUT.toml",
     "log": "FILE",
@@ -108,6 +118,9 @@ def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
                 if error.code == "too-large":
                     message = f"{error.message}, but a rails topology may have them"
                 raise AntiphonError(f"{message}; write train MODEL rails:{text}, or rails {text}", error.code) from None
+        if error.code == "too-large" and spec.startswith("mesh:"):
+            message = f"{error.message}; antiphon scale takes meshes of up to 131072"
+            raise AntiphonError(message, error.code) from None
         raise
 
 
@@ -247,7 +260,7 @@ SHARED: dict[str, dict[str, Shared]] = {
             callback=_once,
         ),
         "groups": Shared(
-            "Each of these groups, by itself.", "Ranks", metavar="rows|columns|dimension=K|DIMS of GRID|FILE"
+            "Each of these groups, by itself.", "Ranks", metavar="rows|columns|dimension=K|package|DIMS of GRID|FILE"
         ),
         "energy": Shared("Also energy and power (docs/explanation/energy.md).", "Time", is_flag=True),
         "trace": Shared(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,15 @@ from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
 from antiphon.cli.output import note, print_for_people, tell
 from antiphon.cli.pages import paged
+from antiphon.deadline import OVER_TIME, refuse_late
 from antiphon.errors import AntiphonError
-from antiphon.files import written_whole
-from antiphon.parallel import cores
-from antiphon.studies.cluster import cluster as dask
+from antiphon.studies.cluster import workers
 from antiphon.studies.commands import COMMANDS
 from antiphon.studies.grid import Grid
 from antiphon.studies.jobs import refusal_of
 from antiphon.studies.store import Store
 from antiphon.studies.study import Study, part_of, runs_beside, study, values_of
-from antiphon.studies.table import REFUSED, check_suffix, write
-from antiphon.studies.workers import Workers
+from antiphon.studies.table import REFUSED, writing_table
 from antiphon.view.document import document
 from antiphon.view.documents.study import points_document, study_document
 from antiphon.view.terminal.console import progress_bar
@@ -87,7 +85,7 @@ def run_command(
         columns: Of the results in tables: NAME,... or all.  [default: the main ones]
         cluster: Run on the workers of this Dask scheduler, tcp://HOST:PORT.
         shard: Only the I-th of N parts, I/N, for job arrays; its runs in a folder below.
-        time_limit_s: Of one point: 90, 90s, 5min or 2h.
+        time_limit_s: Of one point: 90, 90s, 5min or 2h. Longer ones have no result, and the exit status is 3.
         dry_run: Show the points and how many are stored; run nothing.
     """
     part = _shard(shard)
@@ -98,29 +96,19 @@ def run_command(
     if dry_run:
         _show_points(file, grid, part, folder, output)
         return
-    suffix = None if out is None else check_suffix(out)
-    with paged(report, output) as write_page, ExitStack() as opened:
-        table = None if out is None or suffix is None else opened.enter_context(written_whole(out, suffix))
-        if cluster is None:
-            count = jobs or cores()
-            executor: Any = opened.enter_context(Workers(count, time_limit_s))
-        else:
-            executor, count = opened.enter_context(dask(cluster))
-        with progress_bar() as progress:
-            told = _told(progress, file)
+    with paged(report, output) as write_page, writing_table(out) as write:
+        with workers(jobs, cluster, time_limit_s) as (executor, count), progress_bar() as progress:
             found = study(
                 grid,
                 folder,
                 executor=executor,
-                jobs=jobs or count,
+                jobs=count,
                 time_limit_s=time_limit_s,
                 shard=part,
                 columns=columns,
-                progress=told,
+                progress=_told(progress, file),
             )
-        if table is not None and suffix is not None:
-            write(found.rows, table, suffix)
-            opened.close()  # in its place before anything is printed: the reader may go
+        write(found.rows)
         write_page(partial(_page, file, found))
         shown: Sequence[str] = COMMANDS[grid.command].shown
         if columns is not None:
@@ -129,6 +117,8 @@ def run_command(
         tell("study", _document(file, grid, found), output, show, found.rows)
     note(output, out and f"Table: {out}")
     note(output, f"Runs are kept in {folder}")
+    whys = filter(None, map(refusal_of, found.records))
+    refuse_late(sum(why["code"] == OVER_TIME for why in whys), len(found.records), "points")
     if found.records and len(found.records) == sum(found.refused.values()):
         raise AntiphonError(f"no point of {file} has a result: {next(iter(found.refused))}", "not-applicable")
 

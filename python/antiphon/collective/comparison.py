@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
-from antiphon._core import Fabric, Schedule, System
+from antiphon._core import Fabric, Schedule, System, cost
 from antiphon.arguments import expect, shown
 from antiphon.collective.contest import Candidate, Contest
 from antiphon.collective.matrix import Amount, Matrix, amount, size_text
@@ -207,7 +207,19 @@ def compare(
     ladder, seconds = [candidate.runs for candidate in done], [candidate.seconds for candidate in done]
     size = (data.bytes, data.matrix_bytes)
     return Comparison(
-        fabric.name, fabric.members, collective, *size, system, chosen, bound, ladder, untimed, seconds, refused, beside
+        fabric.name,
+        fabric.members,
+        collective,
+        *size,
+        system,
+        chosen,
+        bound,
+        ladder,
+        untimed,
+        seconds,
+        refused,
+        beside,
+        cost(fabric, system),
     )
 
 

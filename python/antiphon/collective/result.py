@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from antiphon import plot
 from antiphon._core import System, bus_factor
 from antiphon.errors import AntiphonError
-from antiphon.results import Bound, Energy, Result, SimulationResult, Stats, Table
+from antiphon.results import Bound, Energy, FabricCost, Result, SimulationResult, Stats, Table
 from antiphon.results.record import APART, PLATFORM, Part, Record, record, says
 
 if TYPE_CHECKING:
@@ -247,6 +247,7 @@ class Comparison(Result):
     )
     refused: list[Refusal] = says("algorithms that were left out, and why.")
     library: Modelled | None = says("what a library would do, if that was asked for.", "library?", default=None)
+    cost: FabricCost | None = says("what the fabric costs to build; None for runs alone.", "cost?", default=None)
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.ranking)

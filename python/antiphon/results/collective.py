@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+BY_RATES = ("strength", "cut", "prices", "volume")
+"""Lower bounds that follow from rates of links."""
+
+
 @record
 class Proof(Record):
     """What was proven about a schedule.
@@ -87,14 +91,21 @@ class Bound(Record):
         "from prices of links: of an AllToAll the optimum by rates; of an AllReduce where links are not equally fast"
         " both ways. None otherwise, with a matrix, and on irregular fabrics of more than some 64 ranks."
     )
+    endpoint_ns: float = says("what some rank must read, bring over its bus or write; 0 where endpoints do none of it.")
+    computation_ns: float = says("additions that must be made, at the rates of all that add; 0 where these are free.")
     fidelity: str | None = says("the one at which packets go on as ``latency_ns`` says; None: it holds at any.")
-    limit: Limit = says("what the largest of them, latency apart, rests on.", repr=False)
+    limit: Limit = says("what the largest by rates of links rests on.", repr=False)
 
     @property
     def by_rates(self) -> tuple[str, float]:
-        """The largest of all but the latency, and its name."""
-        times = {name: getattr(self, f"{name}_ns") or 0.0 for name in ("strength", "cut", "prices", "volume")}
+        """The largest by rates of links, and its name."""
+        times = {name: getattr(self, f"{name}_ns") or 0.0 for name in BY_RATES}
         return max(times.items(), key=lambda each: each[1])
+
+    @property
+    def binds(self) -> str:
+        """What binds: ``rates`` of links, ``latency``, ``endpoint`` or ``computation``."""
+        return "rates" if self.binding in BY_RATES else self.binding
 
 
 @record

@@ -153,3 +153,31 @@ class Area(Result):
     )
 
     headline = "Area: {0.total_mm2:.3f} mm2"
+
+
+@record
+class FabricCost(Result):
+    """What a fabric costs to build on a system (docs/explanation/energy.md). A link of length 0 stays on its chip: it
+    is no port and no wire.
+
+    >>> import antiphon
+    >>> antiphon.cost("mesh:8x8").ports, antiphon.cost("fbfly:8x8").ports
+    (4, 14)
+    """
+
+    ports: int = says("links out of a node that has most of them; its rank is not counted.")
+    link_gb_per_s: float = says("rate of the fastest link, one way.")
+    io_gb_per_s: float = says("what a node sends over all its ports together, of the node that sends most.")
+    links: int = says("links, one way each.")
+    wire_mm: float | None = says("length of all links together, each way; None if no link says its length.")
+    longest_link_mm: float | None = says("length of the longest link; None if no link says its length.")
+    bisection_gb_per_s: float | None = says(
+        "what crosses, one way, the narrowest of the cuts between equal halves that coordinates and numbers of ranks"
+        " give; None where a switch has no ranks."
+    )
+    beachfront_mm: float = says("edge of a chip that the ports of a node take, both ways.")
+    router_mm2: float = says("area of a router as wide as the fastest link needs at the routers' clock.")
+    area_mm2: float = says("area of all routers.")
+
+    headline = "FabricCost: {0.ports} ports, {0.area_mm2:.3f} mm2"
+    row = "cost"

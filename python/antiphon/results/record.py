@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from antiphon.flat import nested
-from antiphon.results.table import Table
+from antiphon.results.table import Table, known_rows
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -116,8 +116,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Record):
         return value.to_dict()
     if isinstance(value, Table):
-        return [
-            nested({name: None if each == "" or each != each else each for name, each in row.items()})
-            for row in value.rows()
-        ]
+        return list(map(nested, known_rows(value)))
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

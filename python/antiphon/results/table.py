@@ -142,6 +142,13 @@ def rows_of(table: Mapping[str, Column]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def known_rows(table: Mapping[str, Column]) -> list[dict[str, Any]]:
+    """The same with None for what is missing: NaN among numbers, nothing among texts."""
+    return [
+        {name: None if each == "" or each != each else each for name, each in row.items()} for row in rows_of(table)
+    ]
+
+
 def _column(values: list[Any]) -> Column:
     """An array; what is missing is NaN among numbers, and nothing among texts."""
     import numpy as np

@@ -1,4 +1,4 @@
-"""A Dask cluster as an executor, for studies that are too large for one machine."""
+"""What runs the points of a study: processes, or a Dask cluster for studies that are too large for one machine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,29 @@ from contextlib import contextmanager
 from typing import Any
 
 from antiphon.errors import AntiphonError
+from antiphon.parallel import cores
+from antiphon.studies.workers import Workers
 
 ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/]+:\d{1,5}")
 EXAMPLE = "tcp://10.0.0.1:8786"
 PATIENCE_S = 10.0
 """A scheduler, and a first worker, are waited for this long."""
+
+
+@contextmanager
+def workers(jobs: int | None, address: str | None, limit_s: float | None) -> Iterator[tuple[Executor, int]]:
+    """Worker processes on this machine, or the cluster of a scheduler, and how many points are run at once.
+
+    Raises:
+        AntiphonError: as ``cluster``.
+    """
+    if address is None:
+        count = jobs or cores()
+        with Workers(count, limit_s) as executor:
+            yield executor, count
+    else:
+        with cluster(address) as (there, count):
+            yield there, jobs or count
 
 
 @contextmanager

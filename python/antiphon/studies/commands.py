@@ -288,7 +288,8 @@ COMMANDS = {
         _bound,
         (lower_bound,),
         ("bound.binding", "lower_bound_ns"),
-        "bound.volume_ns bound.cut_ns bound.latency_ns bound.strength_ns bound.prices_ns bound.limit.text",
+        "bound.volume_ns bound.cut_ns bound.latency_ns bound.strength_ns bound.prices_ns bound.endpoint_ns"
+        " bound.computation_ns bound.limit.text",
     ),
     "train": Command(
         _train,

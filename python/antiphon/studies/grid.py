@@ -12,7 +12,7 @@ from typing import Any
 from antiphon.arguments import expect, shown
 from antiphon.collective.tuning import size_range
 from antiphon.errors import AntiphonError
-from antiphon.files import parse_toml, read_text
+from antiphon.files import read_toml
 from antiphon.studies.commands import COMMANDS, SETTING, Command, CommandPoint, Size, unknown
 
 PARTS = ("command", "fixed", "axes", "case")
@@ -81,12 +81,7 @@ class Grid:
             AntiphonError: ``bad-file`` if it cannot be read or is no TOML; as ``of``, naming the file.
         """
         path = os.fspath(path)
-        text = read_text(path, LARGEST_FILE)
-        try:
-            description = parse_toml(text)
-        except ValueError as error:
-            raise AntiphonError(f"{path}: is no TOML: {error}", "bad-file") from None
-        return cls.of(description, path)
+        return cls.of(read_toml(path, LARGEST_FILE), path)
 
     @property
     def columns(self) -> list[str]:

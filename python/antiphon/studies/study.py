@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -26,13 +26,71 @@ from antiphon.studies.identity import key_of
 from antiphon.studies.jobs import Job, Record, refusal_of
 from antiphon.studies.running import Progress, run_points
 from antiphon.studies.store import Store
-from antiphon.studies.table import check_suffix, rows_of_points, write
+from antiphon.studies.table import rows_of_points, writing_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 AHEAD = 1
 """Pieces of short work that an executor is given ahead, for each that it can do at once."""
+
+
+@dataclass
+class Runner:
+    """Makes runs that a store does not have.
+
+    Attributes:
+        count: runs at a time.
+        ahead: pieces of short work that the executor has beside them.
+        made: runs that it made; the others were stored already, or run by other processes.
+    """
+
+    store: Store
+    executor: Executor
+    count: int
+    ahead: int
+    limit_s: float | None
+    made: int = 0
+
+    def records(self, points: Sequence[Job], progress: Progress | None = None) -> list[Record]:
+        """Their records."""
+        keys = [key_of(point) for point in points]
+        given = dict(zip(keys, points, strict=True))
+        self.made += run_points(
+            self.store, given, self.executor, self.count, ahead=self.ahead, limit_s=self.limit_s, progress=progress
+        )
+        return [self.store.record(key) for key in keys]
+
+
+def runner(
+    store: str | os.PathLike[str] | None, executor: Executor | None, jobs: int | None, time_limit_s: float | None
+) -> AbstractContextManager[Runner]:
+    """What makes runs in a folder, by default a temporary one, with an executor, by default threads.
+
+    Raises:
+        AntiphonError: at once for mistakes in the arguments; ``bad-file`` for a store that cannot be used.
+    """
+    expect("executor", executor, Executor, type(None))
+    expect("store", store, str, os.PathLike, type(None))
+    if store is not None and "\0" in os.fspath(store):
+        raise AntiphonError("store has a zero character; name a folder", "bad-file")
+    check_limit(time_limit_s)
+    return _opened(store, executor, jobs, time_limit_s)
+
+
+@contextmanager
+def _opened(
+    store: str | os.PathLike[str] | None, executor: Executor | None, jobs: int | None, limit_s: float | None
+) -> Iterator[Runner]:
+    with ExitStack() as opened:
+        folder = opened.enter_context(tempfile.TemporaryDirectory()) if store is None else store
+        runs = opened.enter_context(Store(folder))
+        if executor is None:
+            pool, count = opened.enter_context(threads(jobs))
+            yield Runner(runs, pool, count, 0, limit_s)
+        else:
+            count = threads_of(jobs or getattr(executor, "_max_workers", None))
+            yield Runner(runs, executor, count, AHEAD * count, limit_s)
 
 
 @dataclass(frozen=True)
@@ -99,9 +157,8 @@ class Study(Sequence[Row]):
         Raises:
             AntiphonError: ``bad-file`` if it cannot; ``missing-extra`` for Parquet without pyarrow.
         """
-        suffix = check_suffix(os.fspath(path))
-        with written_whole(path, suffix) as file:
-            write(self.rows, file, suffix)
+        with writing_table(os.fspath(path)) as put:
+            put(self.rows)
 
     def page(self) -> str:
         """A page about it, HTML that needs nothing else: its points plotted over any axis, which the reader chooses."""
@@ -175,44 +232,22 @@ def study(
         grid = Grid.of(cast(Mapping[str, Any], grid))
     if not isinstance(grid, Grid) and not isinstance(grid, Iterable):
         raise TypeError(f"argument 'grid': expected a file, a description or points, not {type(grid).__name__}")
-    expect("executor", executor, Executor, type(None))
-    expect("store", store, str, os.PathLike, type(None))
-    if store is not None and "\0" in os.fspath(store):
-        raise AntiphonError("store has a zero character; name a folder", "bad-file")
+    opening = runner(store, executor, jobs, time_limit_s)
     if isinstance(columns, str):
         columns = [name.strip() for name in columns.split(",")]
     chosen = None if columns is None else list(columns)
     for name in chosen or ():
         expect("columns", name, str)
-    check_limit(time_limit_s)
     points = part_of(list(grid.points() if isinstance(grid, Grid) else grid), shard)
-    with ExitStack() as opened:
-        folder = opened.enter_context(tempfile.TemporaryDirectory()) if store is None else store
-        runs = opened.enter_context(Store(folder))
-        if executor is None:
-            pool, count = opened.enter_context(threads(jobs))
-            ahead = 0
-        else:
-            pool, count = executor, threads_of(jobs or getattr(executor, "_max_workers", None))
-            ahead = AHEAD * count
-        keys = [key_of(point) for point in points]
-        made = run_points(
-            runs,
-            dict(zip(keys, points, strict=True)),
-            pool,
-            count,
-            ahead=ahead,
-            limit_s=time_limit_s,
-            progress=progress,
-        )
+    with opening as runs:
+        records = runs.records(points, progress)
         varying = grid.columns if isinstance(grid, Grid) else None
-        records = [runs.record(key) for key in keys]
         if chosen is None and isinstance(grid, Grid):
             main = COMMANDS[grid.command].columns
             chosen = [name for name in main if any(_has(record, name) for record in records)]
         elif chosen == ["all"]:
             chosen = None
-        return Study([values_of(point, varying) for point in points], records, made, chosen)
+        return Study([values_of(point, varying) for point in points], records, runs.made, chosen)
 
 
 def runs_beside(path: str | os.PathLike[str]) -> Path:

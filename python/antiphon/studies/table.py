@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, TextIO, cast
 
 from antiphon.errors import AntiphonError
+from antiphon.files import written_whole
 from antiphon.flat import Row, flat, plain, write_csv
 from antiphon.studies.commands import unknown
 from antiphon.studies.jobs import Record
@@ -57,8 +59,25 @@ def check_suffix(path: str) -> str:
     return suffix
 
 
-def write(rows: Sequence[Row], file: TextIO, suffix: str) -> None:
-    """Writes a table into a file."""
+@contextmanager
+def writing_table(path: str | None) -> Iterator[Callable[[Sequence[Row]], None]]:
+    """Refuses a file that cannot be written before there are rows; without a path nothing is written.
+
+    What it gives writes rows, and puts the file in its place before anything is printed: the reader may go.
+    """
+    suffix = "" if path is None else check_suffix(path)
+    with ExitStack() as opened:
+        file = None if path is None else opened.enter_context(written_whole(path, suffix))
+
+        def put(rows: Sequence[Row]) -> None:
+            if file is not None:
+                _write(rows, file, suffix)
+                opened.close()
+
+        yield put
+
+
+def _write(rows: Sequence[Row], file: TextIO, suffix: str) -> None:
     if suffix == ".parquet":
         import pyarrow
         import pyarrow.parquet

@@ -80,29 +80,47 @@ def _with_prefix(value: float, unit: str) -> str:
 
 
 def bound_names(bound: Bound) -> str:
-    """What a lower bound is by: the latency and the rates of links where both are at least half of it."""
+    """What a lower bound is by, and what of rates of links and latency is at least half of it; else the rates."""
     name, rates = bound.by_rates
-    others = [("latency", bound.latency_ns)] if bound.binding == name else [(name, rates)]
+    others = [each for each in (("latency", bound.latency_ns), (name, rates)) if each[0] != bound.binding]
     both = [f" and {other}, {format_time(time)}" for other, time in others if time >= bound.time_ns / 2]
-    less = [f"; by rates {format_time(rates)}"] if bound.binding == "latency" and not both else []
+    less = [f"; by rates {format_time(rates)}"] if bound.binds != "rates" and rates < bound.time_ns / 2 else []
     return bound.binding + "".join(both + less)
 
 
 def allowed(bound: Bound) -> str:
-    """What the rates of links alone allow, and what latency takes, in a sentence."""
+    """What the rates of links alone allow, and what else takes, in a sentence."""
     _, rates = bound.by_rates
     if not rates:
         return f"Latency alone takes {format_time(bound.latency_ns)}."
+    others = {"endpoints": bound.endpoint_ns, "additions": bound.computation_ns}
+    more = "".join(f", {name} {format_time(ns)}" for name, ns in others.items() if ns)
     return (
-        f"The rates of the links alone allow {format_time(rates)}; latency alone takes {format_time(bound.latency_ns)}."
+        f"The rates of the links alone allow {format_time(rates)}; latency alone takes"
+        f" {format_time(bound.latency_ns)}{more}."
     )
+
+
+RESTS_ON = {
+    "latency": "latency, of a packet on its way between the ranks farthest apart",
+    "endpoint": "endpoints, by what a rank must read, bring over its bus or write",
+    "computation": "computation, by additions that must be made at the rates of all ranks",
+}
+"""What a lower bound rests on that is not by rates of links."""
 
 
 def limit_text(bound: Bound) -> str:
     """What a lower bound rests on."""
-    if bound.binding != "latency":
+    if bound.binds == "rates":
         return bound.limit.text
-    return f"latency, of a packet on its way between the ranks farthest apart; by rates {bound.limit.text}"
+    return f"{RESTS_ON[bound.binding]}; by rates {bound.limit.text}"
+
+
+def binding_sentence(bound: Bound, of_rates: str) -> str:
+    """The sentence on the links that a bound by rates rests on, behind one that says so where something else binds."""
+    if bound.binds == "rates" or not of_rates:
+        return of_rates
+    return f"{bound.binding.capitalize()} binds at this size. By rates alone: {of_rates[0].lower()}{of_rates[1:]}"
 
 
 def certified_run(run: Run) -> str:

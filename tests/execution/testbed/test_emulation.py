@@ -29,14 +29,16 @@ def _able() -> None:
 
 
 def processes() -> set[str]:
-    """Processes of emulated fabrics that are there."""
+    """Processes of emulated fabrics that are there; not of tests beside this one."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    own = f"PYTEST_XDIST_WORKER={worker}".encode() if worker else b""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            command = (folder / "cmdline").read_bytes()
+            command, environment = ((folder / name).read_bytes() for name in ("cmdline", "environ"))
         except OSError:
             continue
-        if b"antiphon.execution.testbed" in command:
+        if b"antiphon.execution.testbed" in command and own in environment:
             found.add(folder.name)
     return found
 

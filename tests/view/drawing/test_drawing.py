@@ -36,6 +36,7 @@ FABRICS = (
     ),
     *("dragonfly:1,2,1", "dragonfly:2,4,2", "jellyfish:8,5,2,1", "hammingmesh:1x2x2x2", "tpu-v4:2x2x4", "tt-galaxy"),
     *("aries:4x4,x0=0-3", "mesh:6x10,drop=3-4,drop=22-32,dead=15,exclude=59", "switch:8,dead=3", "fugaku:2x2x2"),
+    *("packages:2x3:of=2x2", "packages:2x2:of=2x2:torus", "wafer:7x7", "wafer:12x12,dead=random:5:1"),
 )
 LETTER = 0.6
 """Width of a letter in the middle, as a part of its size."""

@@ -48,6 +48,8 @@ pub struct MixtureDemand<'a> {
     pub start: &'a Start,
     /// Most plans of a root.
     pub trees: Option<usize>,
+    /// What leaving out plans of small shares may cost, relative.
+    pub loss: f64,
     /// A time that is good enough; if there is none so short, what is found does not matter. As picoseconds for every byte.
     pub enough: Option<f64>,
 }
@@ -62,8 +64,6 @@ const PATIENCE: usize = 6;
 const ROUNDS: usize = 2000;
 /// Plans with smaller shares of their root's data than this are left out first; then smaller ones, until that costs little.
 const LARGEST_CUT: f64 = 1.0 / 16.0;
-/// What leaving out plans may cost, relative.
-const LOSS: f64 = 2e-3;
 
 impl MixtureDemand<'_> {
     /// What a plan of an orbit's first root loads on every arc of a class, when all of the orbit have it turned round.
@@ -169,6 +169,7 @@ impl MixtureDemand<'_> {
             let in_vain = self.enough.is_some_and(|enough| least > enough);
             if near || in_vain || rounds == ROUNDS || !better && smooth == 0.0 {
                 let amounts = match self.trees {
+                    None if self.loss == 0.0 => master.amounts(),
                     None => self.fewer(&rates, &plans, &loaded, master.amounts(), time),
                     Some(most) => {
                         let few = Few::new(self, &rates, &orbits, &mut plans, most);
@@ -308,7 +309,7 @@ impl MixtureDemand<'_> {
             let mut master = Master::new(rates.to_vec(), first);
             stays[orbits..].iter().for_each(|&plan| _ = master.add(orbit(plan) as u32, 0.0, loads(plan)));
             master.solve();
-            if master.time() <= time * (1.0 + LOSS) {
+            if master.time() <= time * (1.0 + self.loss) {
                 return master.amounts().into_iter().map(|(at, share)| (stays[at as usize], share)).collect();
             }
             cut /= 2.0;

@@ -20,13 +20,13 @@ pub use generate::Mixture;
 use generate::MixtureDemand;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
-pub use start::Start;
+pub use start::{MANY, Start};
+pub use symmetry::{Permutation, Symmetry};
 
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::{Collective, Kind, Matrix};
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees, TreePairs};
-use symmetry::Symmetry;
 
 /// Most rows of a linear program: some seconds of work.
 const MOST_ROWS: usize = 1 << 10;
@@ -46,6 +46,8 @@ const MANY_LEVELS: f64 = 512.0;
 const TRIES: usize = 3;
 /// What time to spare may cost, relative.
 const MORE: f64 = 2e-3;
+/// What leaving out plans of small shares may cost where plans become schedules, relative.
+pub const LOSS: f64 = 2e-3;
 
 /// A collective among all ranks of a graph, as a linear program over plans.
 struct Problem<'a> {
@@ -105,9 +107,10 @@ impl<'a> Problem<'a> {
     /// As [`Problem::solve`], but a time of `enough` will do; if there is none so short, what is found does not matter.
     fn solve_until(&mut self, rates: &[f64], wanted: &Wanted, enough: Option<f64>, watch: Watch) -> Result<Mixture> {
         let Problem { matrix, share, ref symmetry, ref roots, ref start, .. } = *self;
-        let Wanted { accuracy, level, trees } = *wanted;
+        let Wanted { accuracy, level, trees, loss } = *wanted;
         let level = level * self.unit;
-        let demand = MixtureDemand { rates, symmetry, roots, matrix, share, level, accuracy, trees, enough, start };
+        let demand =
+            MixtureDemand { rates, symmetry, roots, matrix, share, level, accuracy, trees, loss, enough, start };
         demand.mixture(&mut *self.oracle, watch)
     }
 
@@ -118,7 +121,7 @@ impl<'a> Problem<'a> {
             let worth: f64 = proof.iter().zip(&self.rates).map(|(price, rate)| price * rate).sum();
             found.prices = proof.iter().map(|price| price / worth).collect();
         }
-        if graph.rank_at.contains(&None) && !found.plans.is_empty() && !self.start.only_rates {
+        if graph.rank_at.contains(&None) && !found.plans.is_empty() && !self.start.only_rates && wanted.loss > 0.0 {
             // In switches messages wait for each other. So what need not be busy should have time to spare.
             if let Some(spared) = self.spared(&found, wanted, watch)? {
                 return Ok(spared);
@@ -180,6 +183,8 @@ pub struct Wanted {
     pub level: f64,
     /// Most trees of every root; of all roots together where plans have none.
     pub trees: Option<usize>,
+    /// What leaving out plans of small shares may cost, relative; with 0 only the time counts, and all plans stay.
+    pub loss: f64,
 }
 
 /// The best mixture of plans for a collective among all ranks, as it is wanted. With a `matrix` paths carry what it says, and bytes
@@ -219,7 +224,8 @@ pub fn mixture(
     if is_large && wanted.level * MANY_LEVELS <= start.least {
         start.only_rates = true;
         // Nothing but the search says how near paths are.
-        wanted.accuracy = if collective.kind == Kind::AllToAll { wanted.accuracy } else { GOOD };
+        let is_exact = collective.kind == Kind::AllToAll || wanted.loss == 0.0;
+        wanted.accuracy = if is_exact { wanted.accuracy } else { GOOD };
     }
     start.least *= problem.unit;
     problem.start = start;
@@ -260,7 +266,7 @@ pub fn mixture(
 pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: usize) -> Option<Vec<f64>> {
     let mut problem = Problem::new(graph, collective, None);
     let is_small = problem.rows() <= most_rows;
-    let wanted = Wanted { accuracy, level: 0.0, trees: None };
+    let wanted = Wanted { accuracy, level: 0.0, trees: None, loss: 0.0 };
     let found = is_small.then(|| problem.solve(&problem.rates.clone(), &wanted, Watch::default()).ok())?;
     found.map(|found| found.prices)
 }

@@ -35,7 +35,7 @@ fn random_fabric(most: usize) -> impl Strategy<Value = Fabric> {
 }
 
 fn wanted(accuracy: f64) -> Wanted {
-    Wanted { accuracy, level: 0.0, trees: None }
+    Wanted { accuracy, level: 0.0, trees: None, loss: LOSS }
 }
 
 fn ideal() -> System {

@@ -9,14 +9,14 @@ use antiphon_model::schedule::Schedule;
 use std::ops::Range;
 
 /// A cut of the buffer into equal chunks.
-pub struct Grid {
+pub struct ChunkGrid {
     /// Chunks of the full buffer.
     pub chunks: u32,
     /// Chunks of every lane.
     lanes: Vec<Range<u32>>,
 }
 
-impl Grid {
+impl ChunkGrid {
     /// The coarsest cut in which every lane is a whole number of chunks, but for the rounding to elements: what has a third of the
     /// data has a third of the chunks.
     ///
@@ -25,7 +25,7 @@ impl Grid {
     /// # Errors
     /// [`Code::NotApplicable`] for sizes whose rounding leaves no equal chunks; [`Code::TooLarge`] if more chunks are needed than files can
     /// number; [`Code::Interrupted`].
-    pub fn of(schedule: &Schedule, watch: Watch) -> Result<Grid> {
+    pub fn of(schedule: &Schedule, watch: Watch) -> Result<ChunkGrid> {
         let lanes = || schedule.lanes.iter().filter(|lane| lane.bytes > 0);
         let mut ends: Vec<Bytes> = lanes().flat_map(|lane| [lane.offset, lane.offset + lane.bytes]).collect();
         ends.sort_unstable();
@@ -71,7 +71,7 @@ impl Grid {
             0 => 0..0,
             bytes => at(lane.offset)..at(lane.offset + bytes),
         };
-        Ok(Grid { chunks, lanes: schedule.lanes.iter().map(range).collect() })
+        Ok(ChunkGrid { chunks, lanes: schedule.lanes.iter().map(range).collect() })
     }
 
     /// Chunks of a lane.
@@ -106,13 +106,13 @@ mod tests {
     use antiphon_model::fabric::Fabric;
     use antiphon_model::schedule::Builder;
 
-    fn grid(bytes: Bytes, cuts: &[(Bytes, Bytes)]) -> Result<Grid> {
+    fn grid(bytes: Bytes, cuts: &[(Bytes, Bytes)]) -> Result<ChunkGrid> {
         let fabric = Fabric::parse("ring:3").unwrap();
         let mut builder = Builder::new("test", &fabric, Collective::new(Kind::AllReduce), bytes);
         for &(offset, length) in cuts {
             builder.block((offset, length), 1);
         }
-        Grid::of(&builder.schedule, Watch::default())
+        ChunkGrid::of(&builder.schedule, Watch::default())
     }
 
     /// What a rank has of an all-gather is a whole part of the chunks, or the file cannot be written.
@@ -128,7 +128,7 @@ mod tests {
                     builder.block((start + offset, length), 1);
                 }
             }
-            Grid::of(&builder.schedule, Watch::default())
+            ChunkGrid::of(&builder.schedule, Watch::default())
         };
         for (bytes, parts) in [(1000, 1), (1000, 2), (1004, 2), (1 << 20, 3)] {
             let grid = cut(bytes, parts).unwrap();

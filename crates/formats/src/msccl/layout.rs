@@ -1,6 +1,6 @@
 //! Where ranks keep the data of a schedule: in input, output or scratch.
 
-use super::grid::Grid;
+use super::grid::ChunkGrid;
 use super::model::{Buffer, ChunkPlace};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_model::collective::Kind;
@@ -33,7 +33,7 @@ pub fn check(schedule: &Schedule) -> Result<()> {
 /// its scratch.
 pub struct ChunkLayout<'a> {
     schedule: &'a Schedule,
-    grid: &'a Grid,
+    grid: &'a ChunkGrid,
     /// By rank: where lanes that pass through it begin in scratch.
     offsets: Vec<HashMap<u32, u32>>,
     /// By rank: chunks of scratch.
@@ -42,7 +42,7 @@ pub struct ChunkLayout<'a> {
 
 impl<'a> ChunkLayout<'a> {
     /// O(lane transfers).
-    pub fn new(schedule: &'a Schedule, grid: &'a Grid) -> Self {
+    pub fn new(schedule: &'a Schedule, grid: &'a ChunkGrid) -> Self {
         let mut passing = vec![BTreeMap::new(); schedule.ranks as usize];
         if schedule.collective.kind == Kind::AllToAll {
             for transfer in &schedule.transfers {

@@ -6,7 +6,7 @@
 
 use super::cells::buffer_size;
 use super::consumers::{MAX_COUNT, MAX_OFFSET};
-use super::grid::Grid;
+use super::grid::ChunkGrid;
 use super::layout::{self, ChunkLayout};
 use super::model::{Algo, Buffer, ChunkPlace, MscclBlock, MscclGpu, MscclStep, StepAction, Text};
 use crate::fail;
@@ -82,7 +82,7 @@ impl MscclOptions {
 pub fn lower(schedule: &Schedule, options: &MscclOptions, watch: Watch) -> Result<Algo> {
     options.check()?;
     layout::check(schedule)?;
-    let grid = Grid::of(schedule, watch)?;
+    let grid = ChunkGrid::of(schedule, watch)?;
     let MscclOptions { instances, channels, .. } = *options;
     let chunks = grid.chunks * instances;
     if chunks > MAX_OFFSET + 1 {
@@ -144,7 +144,7 @@ type MscclStream = (u32, bool, u32);
 /// What has been lowered.
 struct MscclDraft<'a> {
     schedule: &'a Schedule,
-    grid: &'a Grid,
+    grid: &'a ChunkGrid,
     layout: ChunkLayout<'a>,
     /// Of how many it is which.
     instance: u32,
@@ -163,7 +163,7 @@ struct MscclDraft<'a> {
 }
 
 impl<'a> MscclDraft<'a> {
-    fn new(schedule: &'a Schedule, grid: &'a Grid, (instance, options): (u32, &'a MscclOptions)) -> Self {
+    fn new(schedule: &'a Schedule, grid: &'a ChunkGrid, (instance, options): (u32, &'a MscclOptions)) -> Self {
         let ranks = schedule.ranks as usize;
         let mut draft = MscclDraft {
             schedule,

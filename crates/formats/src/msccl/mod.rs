@@ -16,7 +16,7 @@ mod write;
 
 pub(super) use cells::{Cells, buffer_size};
 pub(super) use graph::{Names, StepGraph, wrong};
-pub(super) use grid::Grid;
+pub(super) use grid::ChunkGrid;
 pub(super) use interpret::check;
 pub(super) use layout::{ChunkLayout, check as check_sayable};
 pub(super) use raise::raise_graph;

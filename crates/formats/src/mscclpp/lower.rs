@@ -7,7 +7,7 @@
 use super::model::{
     BlockBuffers, BlockChannels, MscclppPlan, PlanBlock, PlanChannels, PlanChunks, PlanGpu, PlanOperation, RemoteBuffer,
 };
-use crate::msccl::{Buffer, ChunkLayout, ChunkPlace, Grid, buffer_size, check_sayable};
+use crate::msccl::{Buffer, ChunkGrid, ChunkLayout, ChunkPlace, buffer_size, check_sayable};
 use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
 use antiphon_model::collective::Kind;
@@ -28,7 +28,7 @@ const OPERANDS: usize = 8;
 /// [`antiphon_base::error::Code::Interrupted`].
 pub fn lower(schedule: &Schedule, direct: bool, watch: Watch) -> Result<MscclppPlan> {
     check_sayable(schedule)?;
-    let grid = Grid::of(schedule, watch)?;
+    let grid = ChunkGrid::of(schedule, watch)?;
     let layout = ChunkLayout::new(schedule, &grid);
     let kind = schedule.collective.kind;
     let mut gpus: Vec<GpuDraft> = layout.scratch.iter().map(|&scratch| GpuDraft::new(scratch)).collect();

@@ -7,9 +7,9 @@ use antiphon_jobs::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind};
 use antiphon_jobs::replay::{Replay, run};
 use antiphon_jobs::training::{self, Bucket, Cost, IterationGraph, IterationPolicy, Overlap};
 use antiphon_jobs::transport::OnFabric;
+use antiphon_jobs::workload::{Exchange, Passes};
 use antiphon_model::fabric::Groups;
 use antiphon_model::system::Processor;
-use antiphon_model::workload::{Exchange, Passes};
 use std::collections::HashMap;
 
 pub fn varint(mut value: u64) -> Vec<u8> {

@@ -8,7 +8,7 @@ use crate::topologies;
 use antiphon_base::error::Result;
 use antiphon_base::watch::Watch;
 use antiphon_formats::{FileFormat, chakra, msccl, mscclpp, of_text};
-use antiphon_model::workload::{PRESETS, Workload};
+use antiphon_jobs::workload::{PRESETS, Workload};
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseResult;
 

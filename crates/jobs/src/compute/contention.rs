@@ -2,11 +2,11 @@
 //! and VI).
 
 use super::{LayerTimes, layer_times, refused};
+use crate::workload::{Passes, Workload};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::Choice;
 use antiphon_base::units::{Picos, Rate};
 use antiphon_model::system::{Left, Processor, Roofline, SystolicArray};
-use antiphon_model::workload::{Passes, Workload};
 use std::fmt::Display;
 
 /// When computation lacks what communication takes.

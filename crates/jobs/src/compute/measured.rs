@@ -1,7 +1,7 @@
 //! Times that the workload's table holds.
 
 use super::{Compute, LayerTimes};
-use antiphon_model::workload::Work;
+use crate::workload::Work;
 
 /// The times of the table, for the batch it was measured with: `batch` changes nothing.
 pub struct Measured;
@@ -19,7 +19,7 @@ impl Compute for Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use antiphon_model::workload::Passes;
+    use crate::workload::Passes;
 
     #[test]
     fn the_table_is_taken_as_it_is() {

@@ -5,10 +5,10 @@ mod measured;
 mod roofline;
 mod systolic;
 
+use crate::workload::{Passes, Work, Workload};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_model::system::Processor;
-use antiphon_model::workload::{Passes, Work, Workload};
 pub use contention::{Contention, times_beside};
 use measured::Measured;
 pub use roofline::roofline_time;
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn every_preset_is_timed_by_the_model_that_fits() {
-        for preset in &antiphon_model::workload::PRESETS {
+        for preset in &crate::workload::PRESETS {
             let workload = Workload::preset(preset.name).unwrap();
             let fitting = match workload.layers[0].work {
                 Work::Convolution(_) => vec!["systolic", "roofline"],

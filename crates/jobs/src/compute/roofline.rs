@@ -2,9 +2,9 @@
 //! (Williams, Waterman, Patterson: "Roofline: an insightful visual performance model", CACM 2009).
 
 use super::{Compute, LayerTimes, MAX_TIME, TOO_LONG};
+use crate::workload::{Passes, Work};
 use antiphon_base::units::Picos;
 use antiphon_model::system::Roofline;
-use antiphon_model::workload::{Passes, Work};
 
 impl Compute for Roofline {
     /// Weights are read once, inputs and outputs once for each sample. Each of the two backward passes
@@ -48,8 +48,8 @@ fn time(amount: Option<u128>, peak: u64, permille: u32) -> Option<Picos> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::{Convolution, Counts};
     use antiphon_model::system::Processor;
-    use antiphon_model::workload::{Convolution, Counts};
 
     const COUNTS: Counts = Counts { macs: 1_000_000, input_elements: 3_000, output_elements: 1_000 };
 

@@ -3,9 +3,9 @@
 //! using SCALE-Sim", ISPASS 2020). Memory is ideal. Everything is a closed form.
 
 use super::{Compute, LayerTimes, MAX_TIME, TOO_LONG};
+use crate::workload::{Convolution, Pass, Passes, Work};
 use antiphon_base::units::Picos;
 use antiphon_model::system::{Dataflow, SystolicArray};
-use antiphon_model::workload::{Convolution, Pass, Passes, Work};
 
 impl Compute for SystolicArray {
     /// A processing element takes one sample after the other, so the largest share of the batch decides.

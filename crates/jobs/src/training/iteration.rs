@@ -2,11 +2,11 @@
 
 use super::gradient_queue::GradientQueue;
 use crate::graph::{ExchangeKind, JobExchange, JobGraph, OperationKind, RankGroup, Resource};
+use crate::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::parameter::{Choice, Domain, Stored, Value};
 use antiphon_base::units::{Bytes, MAX_BYTES, Picos, clip, format_bytes, parse_bytes};
 use antiphon_model::collective::{Collective, Kind};
-use antiphon_model::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 use std::collections::BTreeMap;
 
 /// How gradients' AllReduce overlaps with computation.
@@ -136,9 +136,9 @@ pub struct Cost {
     pub exchanges: Passes<Option<Exchange>>,
     /// Number of the layer's bucket in the workload's table.
     pub bucket: Option<u32>,
-    /// The later layer that needs its outputs (see [`antiphon_model::workload::Layer::consumer`]).
+    /// The later layer that needs its outputs (see [`crate::workload::Layer::consumer`]).
     pub consumer: Option<u32>,
-    /// The stream that computes it (see [`antiphon_model::workload::Layer::stream`]).
+    /// The stream that computes it (see [`crate::workload::Layer::stream`]).
     pub stream: u8,
 }
 

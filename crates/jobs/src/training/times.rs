@@ -4,9 +4,9 @@ use super::iteration::IterationGraph;
 use crate::graph::OperationKind;
 use crate::timeline::{self, OperationTimes, TimeLine, covered};
 use crate::transport::{OnFabric, Transport};
+use crate::workload::Pass;
 use antiphon_base::error::Result;
 use antiphon_base::units::{Bytes, Picos};
-use antiphon_model::workload::Pass;
 use antiphon_proof::Proven;
 use antiphon_sim::Progress;
 
@@ -140,8 +140,8 @@ mod tests {
     use crate::graph::Resource;
     use crate::training::{Bucket, Cost, GradientQueue, IterationPolicy, Overlap};
     use crate::transport::Serial;
+    use crate::workload::{Exchange, Passes};
     use antiphon_model::collective::Kind;
-    use antiphon_model::workload::{Exchange, Passes};
     use proptest::prelude::*;
 
     fn layer(times: [Picos; 3], bytes: u64, bucket: Option<u32>) -> Cost {

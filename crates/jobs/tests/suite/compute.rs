@@ -3,8 +3,8 @@
 use crate::published::{number, table};
 use antiphon_base::units::Picos;
 use antiphon_jobs::compute::{aggregation, layer_times};
+use antiphon_jobs::workload::{Pass, Passes, Work, Workload};
 use antiphon_model::system::Processor;
-use antiphon_model::workload::{Pass, Passes, Work, Workload};
 
 /// Name in the published tables, name of our preset.
 const MODELS: [(&str, &str); 7] = [

@@ -60,39 +60,16 @@ pub fn area(fabric: &Fabric, system: &System) -> Result<Area> {
         let what = format!("{}: area is of a whole fabric; leave the group out", fabric.name);
         return Err(Error::new(Code::NotApplicable, what));
     }
-    let mut degree = vec![[0usize; 2]; fabric.nodes.len()];
-    for link in &fabric.links {
-        degree[link.from as usize][0] += 1;
-        degree[link.to as usize][1] += 1;
-    }
-    let of_rank = |node: usize| usize::from(fabric.nodes[node].rank.is_some());
-    let largest = (0..degree.len()).map(|node| degree[node][0].max(degree[node][1]) + of_rank(node)).max();
-    let ports = if fabric.configured.is_some() { PORTS as usize } else { largest.unwrap_or(0) };
-    let router = &system.router;
-    let [by_ports, by_channels, by_depth, by_flit] = [
-        ports as f64 / PORTS,
-        f64::from(router.virtual_channels) / CHANNELS,
-        f64::from(router.depth_flits) / DEPTH,
-        system.packet.flit_bytes as f64 / FLIT_BYTES,
-    ];
-    let of_router = |name: &str, area_um2| AreaPart {
+    let ports = router_ports(fabric);
+    let of_router = |(name, area_um2)| AreaPart {
         name: format!("router-{name}"),
         count: fabric.nodes.len(),
         area_um2,
         power_mw: None,
         source: ROUTER,
     };
-    let mut parts = vec![
-        of_router("crossbar", 17_806.0 * by_ports * by_ports * by_flit),
-        of_router("switch-allocator", 4_589.0 * by_ports * by_ports),
-        of_router("vc-allocator", 9_066.0 * (by_ports * by_channels).powi(2)),
-        of_router("buffers", 98_740.0 * by_ports * by_channels * by_depth * by_flit),
-    ];
-    if let Some(configured) = &fabric.configured {
-        let wires = f64::from(configured.aries.wires);
-        let choices = 1.0 + if configured.aries.ports == BypassPorts::Own { wires } else { 2.0 * wires };
-        parts.push(of_router("multiplexers", MULTIPLEXERS * choices / CHOICES * by_flit));
-    }
+    let flit_bytes = system.packet.flit_bytes as f64;
+    let mut parts: Vec<_> = router_parts(fabric, system, ports, flit_bytes).into_iter().map(of_router).collect();
     if let Endpoint::Ace(ace) = &system.endpoint {
         let of_engine = |part: crate::system::EnginePart| AreaPart {
             name: format!("engine-{}", part.name),
@@ -104,6 +81,49 @@ pub fn area(fabric: &Fabric, system: &System) -> Result<Area> {
         parts.extend(ace.parts().map(of_engine));
     }
     Ok(Area { ports, parts })
+}
+
+/// Ports of the largest router of a fabric, with that of its rank.
+pub(super) fn router_ports(fabric: &Fabric) -> usize {
+    if fabric.configured.is_some() {
+        return PORTS as usize;
+    }
+    let mut degree = vec![[0usize; 2]; fabric.nodes.len()];
+    for link in &fabric.links {
+        degree[link.from as usize][0] += 1;
+        degree[link.to as usize][1] += 1;
+    }
+    let of_rank = |node: usize| usize::from(fabric.nodes[node].rank.is_some());
+    let largest = (0..degree.len()).map(|node| degree[node][0].max(degree[node][1]) + of_rank(node)).max();
+    largest.unwrap_or(0)
+}
+
+/// Parts of a router with so many ports and a datapath of so many bytes, each with its area in square micrometres.
+pub(super) fn router_parts(
+    fabric: &Fabric,
+    system: &System,
+    ports: usize,
+    flit_bytes: f64,
+) -> Vec<(&'static str, f64)> {
+    let router = &system.router;
+    let [by_ports, by_channels, by_depth, by_flit] = [
+        ports as f64 / PORTS,
+        f64::from(router.virtual_channels) / CHANNELS,
+        f64::from(router.depth_flits) / DEPTH,
+        flit_bytes / FLIT_BYTES,
+    ];
+    let mut parts = vec![
+        ("crossbar", 17_806.0 * by_ports * by_ports * by_flit),
+        ("switch-allocator", 4_589.0 * by_ports * by_ports),
+        ("vc-allocator", 9_066.0 * (by_ports * by_channels).powi(2)),
+        ("buffers", 98_740.0 * by_ports * by_channels * by_depth * by_flit),
+    ];
+    if let Some(configured) = &fabric.configured {
+        let wires = f64::from(configured.aries.wires);
+        let choices = 1.0 + if configured.aries.ports == BypassPorts::Own { wires } else { 2.0 * wires };
+        parts.push(("multiplexers", MULTIPLEXERS * choices / CHOICES * by_flit));
+    }
+    parts
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! Everything is counted in whole attojoules, so that parts sum exactly, whatever the order in which they are added.
 
 mod area;
+mod cost;
 
 pub use crate::system::Attojoules;
 pub use area::{Area, AreaPart, area};
+pub use cost::{FabricCost, cost};
 
 use crate::system::System;
 use antiphon_base::units::{Bytes, Picos};

@@ -1,6 +1,7 @@
 //! Degradations of a fabric: dropped and slowed links, excluded and dead ranks; and what its switches compute.
 
-use super::{Fabric, LinkId, NodeId, Shape, View, link};
+use super::ways::mix;
+use super::{Fabric, LinkId, NodeId, Shape, View, link, listed};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::units::{clip, parse_decimal};
 use std::collections::HashSet;
@@ -9,7 +10,8 @@ use std::collections::HashSet;
 const KINDS: [&str; 5] = ["drop", "slow", "exclude", "dead", "switches"];
 
 /// `intact` with degradations such as `drop=3-4`, `drop=3>4`, `slow=2-3:0.5`, `exclude=5`, `dead=5`;
-/// their nodes are numbers or names of nodes of `intact`. Without dropped links and dead switches, what is left of a product stays one if it is a
+/// their nodes are numbers or names of nodes of `intact`. `dead=random:COUNT:SEED` and `exclude=random:COUNT:SEED` draw
+/// among the ranks that are left by what stands before. Without dropped links and dead switches, what is left of a product stays one if it is a
 /// box of it, as a group does; else only slowed links leave more than a plain [`Shape::Graph`].
 pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a str>) -> Result<View> {
     let mut dropped = vec![false; intact.links.len()];
@@ -17,6 +19,7 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
     let mut excluded = dead.clone();
     let mut slowed_links = HashSet::new();
     let mut same_structure = true;
+    let mut is_random = false;
     for item in items {
         let name = intact.name.clone();
         let place = |error: Error| error.at(format_args!("fabric '{name}': '{}'", clip(item)));
@@ -37,6 +40,19 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
                 for id in ids {
                     intact.links[id as usize].speed_permille = permille;
                 }
+            }
+            "exclude" | "dead" if value.starts_with(RANDOM) => {
+                let lost = |rank: &u32| {
+                    let node = intact.node_of_rank(*rank) as usize;
+                    dead[node] || excluded[node]
+                };
+                let left: Vec<u32> = (0..intact.ranks() as u32).filter(|rank| !lost(rank)).collect();
+                let drawn = random_ranks(left, value).map_err(place)?;
+                let (list, what) = if kind == "dead" { (&mut dead, "dead") } else { (&mut excluded, "excluded") };
+                let nodes: Vec<NodeId> = drawn.into_iter().map(|rank| intact.node_of_rank(rank)).collect();
+                nodes.iter().for_each(|&node| list[node as usize] = true);
+                intact.notes.0.push(format!("{}: nodes {} are {what}", clip(item), listed(&nodes)));
+                is_random = true;
             }
             "exclude" => excluded[node_of_rank(&intact, value).map_err(place)? as usize] = true,
             "dead" => dead[intact.node(value).map_err(place)? as usize] = true,
@@ -68,7 +84,39 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
     for (link, dropped) in intact.links.iter().zip(&mut dropped) {
         *dropped |= dead[link.from as usize] || dead[link.to as usize];
     }
-    View::new(intact, shape, ranks, |id| !dropped[id as usize])
+    View::new(intact, shape, ranks, |id| !dropped[id as usize]).map_err(|error| {
+        if is_random && error.message.contains("disconnected") {
+            let what = format!("{}; another seed may leave it connected, or fewer that are drawn", error.message);
+            return Error::new(error.code, what);
+        }
+        error
+    })
+}
+
+/// What draws instead of naming.
+const RANDOM: &str = "random:";
+
+/// The ranks that `random:COUNT:SEED` draws out of some, in order: the same on every machine.
+fn random_ranks(mut ranks: Vec<u32>, text: &str) -> Result<Vec<u32>> {
+    let parts: Option<(usize, u64)> = text.strip_prefix(RANDOM).and_then(|text| {
+        let (count, seed) = text.split_once(':')?;
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number(count) && is_number(seed) { Some((count.parse().ok()?, seed.parse().ok()?)) } else { None }
+    });
+    let Some((count, seed)) = parts else {
+        return Err(bad("is not random:COUNT:SEED, two whole numbers, as in dead=random:5:1"));
+    };
+    if count > ranks.len() {
+        return Err(bad(format!("there are {} ranks to draw from", ranks.len())));
+    }
+    for at in 0..count {
+        let drawn = u128::from(mix(seed, [at as NodeId, 0, 0]));
+        let place = at + ((drawn * (ranks.len() - at) as u128) >> 64) as usize;
+        ranks.swap(at, place);
+    }
+    ranks.truncate(count);
+    ranks.sort_unstable();
+    Ok(ranks)
 }
 
 impl Fabric {
@@ -208,6 +256,36 @@ mod tests {
     }
 
     #[test]
+    fn random_failures_are_drawn_by_seed() {
+        let [one, same, other] = [1, 1, 2].map(|seed| parse(&format!("mesh:8x8,dead=random:5:{seed}")));
+        assert_eq!((one.ranks(), &one.links), (59, &same.links));
+        assert!(one.links != other.links);
+        // As if they were named.
+        let note = &one.notes.0[0];
+        let nodes: Vec<&str> = note
+            .strip_prefix("dead=random:5:1: nodes ")
+            .unwrap()
+            .strip_suffix(" are dead")
+            .unwrap()
+            .split(',')
+            .collect();
+        let named = parse(&format!(
+            "mesh:8x8,{}",
+            nodes.iter().map(|node| format!("dead={node}")).collect::<Vec<_>>().join(",")
+        ));
+        assert_eq!((named.ranks(), &named.links), (59, &one.links));
+        let harvested = parse("mesh:8x8,exclude=random:5:1");
+        assert_eq!((harvested.ranks(), harvested.links.len()), (59, 224));
+        // Of those that are left.
+        assert_eq!(parse("fc:4,dead=0,exclude=random:1:7,dead=random:0:1").ranks(), 2);
+        for rank in 0..8 {
+            let hits = (0..4000)
+                .filter(|&seed| random_ranks((0..8).collect(), &format!("random:2:{seed}")).unwrap().contains(&rank));
+            assert!((900..1100).contains(&hits.count()), "{rank}");
+        }
+    }
+
+    #[test]
     fn refusals_say_what_is_wrong() {
         for (spec, why) in [
             ("mesh:2x2,drop=0-3", "no link from 0 to 3; node 0 has links to 2, 1"),
@@ -230,6 +308,13 @@ mod tests {
             ("mesh:1x4,drop=1>2", "disconnected: no path from rank 0 to rank 2"),
             ("mesh:1x2,dead=1", "1 rank(s)"),
             ("switch:4,dead=4", "disconnected"),
+            ("mesh:4x4,dead=random:5", "is not random:COUNT:SEED"),
+            ("mesh:4x4,dead=random:-5:1", "is not random:COUNT:SEED"),
+            ("mesh:4x4,exclude=random:x:1", "is not random:COUNT:SEED"),
+            ("mesh:4x4,dead=random:99999999999999999999:1", "is not random:COUNT:SEED"),
+            ("mesh:4x4,dead=random:17:1", "there are 16 ranks to draw from"),
+            ("mesh:4x4,dead=random:15:1", "1 rank(s)"),
+            ("mesh:1x9,dead=random:5:1", "; another seed may leave it connected"),
         ] {
             let error = Fabric::parse(spec).unwrap_err();
             assert!(error.message.contains(why), "{spec}: {error}");

@@ -163,6 +163,8 @@ struct FileNode {
     multicasts: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reduce_rate_gb_per_s: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    package: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -203,6 +205,7 @@ fn node_line(id: NodeId, node: &Node) -> String {
         reduces: node.compute.and_then(|compute| compute.reduces).map(|reduces| reduces.name().into()),
         multicasts: node.compute.is_some_and(|compute| compute.multicasts),
         reduce_rate_gb_per_s: node.compute.and_then(|compute| compute.rate).map(|rate| rate.as_gb_per_s()),
+        package: node.package,
     })
 }
 
@@ -245,7 +248,7 @@ fn nodes(list: Vec<FileNode>) -> Result<Vec<Node>> {
         let place = |error: Error| error.at(format_args!("nodes[{id}]"));
         let compute = compute_of(&given).map_err(place)?;
         let coords = given.coords.within("coords").map_err(place)?;
-        nodes.push(Node { name, rank: given.rank.then_some(ranks), coords, compute });
+        nodes.push(Node { name, rank: given.rank.then_some(ranks), coords, compute, package: given.package });
         ranks += u32::from(given.rank);
     }
     Ok(nodes)

@@ -75,6 +75,13 @@ impl Fabric {
         (0..).zip(&self.nodes).filter(|(_, node)| node.compute.is_some()).map(|(id, _)| id)
     }
 
+    /// How fast a switch takes in what it adds or multicasts: at its rate from each link that leads to it; as it comes if `None`. O(links).
+    pub fn adding_rate(&self, switch: NodeId) -> Option<Rate> {
+        let rate = self.nodes[switch as usize].compute.and_then(|compute| compute.rate)?;
+        let ports = self.links.iter().filter(|link| link.to == switch).count() as u64;
+        Some(Rate(rate.0.saturating_mul(ports)))
+    }
+
     /// Sets all switches to `MODE`, or those whose names begin with `PREFIX` by `PREFIX:MODE`: what `switches=` says.
     ///
     /// # Errors

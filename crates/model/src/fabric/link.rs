@@ -1,8 +1,9 @@
 //! One directed link, and the ranges of its parameters.
 
 use super::NodeId;
+use super::import::rates::gb_per_s;
 use antiphon_base::error::{Code, Error, Result};
-use antiphon_base::units::{PICOS_PER_NANO, Picos, Rate, clip};
+use antiphon_base::units::{PICOS_PER_NANO, Picos, Rate, clip, parse_decimal, parse_time};
 use serde::{Deserialize, Serialize};
 
 /// Largest link rate in units of 1e9 bytes per second: 1 PB/s.
@@ -71,6 +72,58 @@ impl Link {
     }
 }
 
+/// What `@RATE[/LATENCY[/ENERGY]]` gives of links.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkParameters {
+    /// Rate.
+    pub rate: Option<Rate>,
+    /// Latency.
+    pub latency: Option<Picos>,
+    /// Energy of a byte in attojoules.
+    pub energy: Option<u64>,
+}
+
+impl LinkParameters {
+    /// Reads a rate in GB/s, a latency and the energy of a bit, as in `100/20ns/0.3pJ`. All but one may be left out:
+    /// `100`, `/20ns`, `//0.3pJ`.
+    ///
+    /// # Errors
+    /// [`Code::BadSpec`] or [`Code::BadSize`] for anything else, and out of range.
+    pub fn parse(text: &str) -> Result<LinkParameters> {
+        let mut parts = text.splitn(3, '/');
+        let (gb_per_s, ns, pj) = (parts.next().unwrap_or(""), parts.next(), parts.next());
+        let gb_per_s = parse_decimal(gb_per_s).map(Some).or((gb_per_s.is_empty() && ns.is_some()).then_some(None));
+        let gb_per_s = gb_per_s.ok_or_else(|| {
+            let what = "is not @RATE[/LATENCY[/ENERGY]] with GB/s as a number; write for example @100/20ns/0.3pJ";
+            Error::new(Code::BadSpec, format!("'@{}' {what}", clip(text)))
+        })?;
+        Ok(LinkParameters {
+            latency: ns.filter(|ns| pj.is_none() || !ns.is_empty()).map(parse_time).transpose()?,
+            energy: pj.map(parse_energy).transpose()?,
+            rate: gb_per_s.map(rate).transpose()?,
+        })
+    }
+
+    /// Those of a link.
+    pub fn of(link: &Link) -> LinkParameters {
+        LinkParameters { rate: link.rate, latency: link.latency, energy: link.energy }
+    }
+
+    /// These, and of `others` what they leave out.
+    pub fn or(self, others: LinkParameters) -> LinkParameters {
+        LinkParameters {
+            rate: self.rate.or(others.rate),
+            latency: self.latency.or(others.latency),
+            energy: self.energy.or(others.energy),
+        }
+    }
+
+    /// Gives a link these in place of its own.
+    pub fn set(self, link: &mut Link) {
+        (link.rate, link.latency, link.energy) = (self.rate, self.latency, self.energy);
+    }
+}
+
 /// A link rate from units of 1e9 bytes per second.
 pub(super) fn rate(gb_per_s: f64) -> Result<Rate> {
     let rate = Rate((gb_per_s * 1e9).round() as u64);
@@ -81,6 +134,17 @@ pub(super) fn rate(gb_per_s: f64) -> Result<Rate> {
         ));
     }
     Ok(rate)
+}
+
+/// A rate from text with its unit, such as `100GB/s` or `400Gbps`.
+///
+/// # Errors
+/// [`Code::BadSize`] for what is none, and out of range.
+pub(super) fn parse_rate(text: &str) -> Result<Rate> {
+    let gb_per_s = gb_per_s(text).ok_or_else(|| {
+        Error::new(Code::BadSize, format!("rate '{}' is not a rate; write for example 100GB/s or 400Gbps", clip(text)))
+    })?;
+    rate(gb_per_s)
 }
 
 /// A link latency from nanoseconds.
@@ -103,6 +167,14 @@ pub(super) fn energy(pj_per_bit: f64) -> Result<u64> {
         return Err(Error::new(Code::BadSize, what));
     }
     Ok(energy as u64)
+}
+
+/// A link's energy in attojoules a byte, from that of a bit with its unit, such as `0.3pJ`.
+fn parse_energy(text: &str) -> Result<u64> {
+    let pj_per_bit = text.strip_suffix("pJ").and_then(parse_decimal).ok_or_else(|| {
+        Error::new(Code::BadSize, format!("energy '{}' is not that of a bit; write for example 0.3pJ", clip(text)))
+    })?;
+    energy(pj_per_bit)
 }
 
 /// A link's length in micrometres, from millimetres.
@@ -137,6 +209,8 @@ mod tests {
     #[test]
     fn ranges() {
         assert_eq!(rate(12.5), Ok(Rate(12_500_000_000)));
+        assert_eq!((parse_rate("400Gbps"), parse_rate("0.1TB/s")), (Ok(Rate::gb_per_s(50)), Ok(Rate::gb_per_s(100))));
+        assert!(["", "100", "GB/s", "0GB/s", "-1GB/s", "9999999TB/s"].into_iter().all(|bad| parse_rate(bad).is_err()));
         assert_eq!(latency(0.5), Ok(500));
         assert_eq!((permille(0.07), permille(1.0)), (Ok(70), Ok(1000)));
         for bad in [0.0, -1.0, 1e-10, 2e6, f64::NAN, f64::INFINITY] {

@@ -1,6 +1,7 @@
 //! What presets of machines share: kinds of links that have rates of their own, which `@` replaces, boxes, and the
 //! network between them.
 
+use super::link::LinkParameters;
 use super::spec::PresetRequest;
 use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Node, NodeId, Reduces, SwitchCompute};
 use antiphon_base::error::{Code, Error, Result};
@@ -67,7 +68,7 @@ const NVLS: [(&str, u64); 5] =
 
 /// The switch of a box of a machine, which adds and multicasts if its generation does; as fast as its links for raw or given rates.
 pub(super) fn box_switch(machine: &str, request: &PresetRequest, name: String, place: [f64; 2]) -> Node {
-    let is_usable = request.parameters.is_empty() && request.options.given("raw").is_none();
+    let is_usable = !request.gives_rates() && request.options.given("raw").is_none();
     let nvls = NVLS.iter().find(|known| known.0 == machine);
     let compute = nvls.map(|&(_, mb_per_s)| SwitchCompute {
         rate: is_usable.then_some(Rate(1_000_000 * mb_per_s)),
@@ -102,6 +103,8 @@ pub(super) struct LinkKind {
     pub rate: Rate,
     /// Latency of a link; `None` for the system's.
     pub latency: Option<Picos>,
+    /// Energy of a byte in attojoules; `None` for the system's.
+    pub energy: Option<u64>,
 }
 
 /// Latency of a link of the boxes: what TE-CCL (SIGCOMM 2024) assumes for NVLink. Other links are taken alike.
@@ -115,7 +118,7 @@ impl LinkKind {
 
     /// The link of this kind from a node to another.
     pub fn link(&self, from: NodeId, to: NodeId) -> Link {
-        Link { rate: Some(self.rate), latency: self.latency, ..Link::new(from, to, self.label) }
+        Link { rate: Some(self.rate), latency: self.latency, energy: self.energy, ..Link::new(from, to, self.label) }
     }
 
     /// Links of this kind both ways.
@@ -127,7 +130,8 @@ impl LinkKind {
     pub fn dimension(&self, shape: DimensionShape, size: u32) -> Dimension {
         let hops = if shape == DimensionShape::Switch { 2 } else { 1 };
         let latency = self.latency.map(|latency| latency.saturating_mul(hops));
-        Dimension { latency, ..Dimension::new(shape, size.into()).with_link_rate(Some(self.rate)) }
+        let dimension = Dimension { latency, energy: self.energy, ..Dimension::new(shape, size.into()) };
+        dimension.with_link_rate(Some(self.rate))
     }
 }
 
@@ -141,10 +145,10 @@ pub(super) fn given<const N: usize>(machine: &str, request: &PresetRequest) -> R
     let own: Vec<&MachineRate> = RATES.iter().filter(|rate| rate.machine == machine).take(N).collect();
     let kind = |n: usize| {
         let MachineRate { label, usable, raw: most, latency, .. } = *own[n];
-        LinkKind { label, rate: Rate(1_000_000 * if raw { most } else { usable }), latency }
+        LinkKind { label, rate: Rate(1_000_000 * if raw { most } else { usable }), latency, energy: None }
     };
     let mut kinds: [LinkKind; N] = std::array::from_fn(kind);
-    if raw && !parameters.is_empty() {
+    if raw && request.gives_rates() {
         return Err(request.refused("raw and @ both give rates; write one of them"));
     }
     if !parameters.is_empty() && parameters.len() != N {
@@ -154,8 +158,9 @@ pub(super) fn given<const N: usize>(machine: &str, request: &PresetRequest) -> R
         let how = if N == 1 { "write one" } else { "write one for each, joined by +" };
         return Err(request.refused(format!("{rates} for {count} of links ({labels}); {how}, for example @{example}")));
     }
-    for (kind, &(rate, latency)) in kinds.iter_mut().zip(parameters) {
-        (kind.rate, kind.latency) = (rate, latency.or(kind.latency));
+    for (kind, given) in kinds.iter_mut().zip(parameters) {
+        (kind.rate, kind.latency) = (given.rate.unwrap_or(kind.rate), given.latency.or(kind.latency));
+        kind.energy = given.energy;
     }
     Ok(kinds)
 }
@@ -167,11 +172,10 @@ pub(super) fn given<const N: usize>(machine: &str, request: &PresetRequest) -> R
 /// As [`given`], and for other numbers of parameters.
 pub(super) fn of_one_kind(machine: &str, request: &PresetRequest, fabric: Result<Fabric>) -> Result<Fabric> {
     let raw = request.options.given("raw").is_some();
-    if !(request.parameters.is_empty() || raw) {
-        return request.with_parameters(fabric);
-    }
-    let [LinkKind { rate, latency, .. }] = given(machine, request)?;
-    PresetRequest { parameters: &[(rate, latency)], ..*request }.with_parameters(fabric)
+    let of_kind = if raw && request.gives_rates() { request.parameters } else { &[] };
+    let [LinkKind { rate, latency, .. }] = given(machine, &PresetRequest { parameters: of_kind, ..*request })?;
+    let parameters = &request.parameters_or(LinkParameters { rate: Some(rate), latency, energy: None })[..];
+    PresetRequest { parameters, ..*request }.with_parameters(fabric)
 }
 
 fn plural(count: usize, what: &str) -> String {

@@ -9,6 +9,7 @@ mod dgx;
 pub mod dgx1v;
 mod expander;
 pub mod file;
+mod floor;
 pub mod grid;
 mod hamming;
 mod import;
@@ -16,6 +17,8 @@ mod in_network;
 pub mod link;
 mod machine;
 mod mi;
+mod named;
+mod packages;
 pub mod product;
 pub mod rails;
 pub mod route;
@@ -26,6 +29,7 @@ mod summary;
 pub mod switch;
 mod tpu;
 mod view;
+mod wafer;
 mod ways;
 
 use antiphon_base::error::{Code, Error, Result, nearest};
@@ -36,7 +40,7 @@ use std::sync::Arc;
 
 pub use in_network::{Reduces, SwitchCompute};
 pub use link::Link;
-pub use product::{Coordinates, Dimension, DimensionShape, Product};
+pub use product::{Coordinates, Dimension, DimensionPart, DimensionShape, Product};
 pub use route::Router;
 pub use spec::{FabricPreset, PRESETS};
 pub use view::{Group, Groups, View, listed, parse_group};
@@ -66,17 +70,20 @@ pub struct Node {
     /// What it adds and multicasts, if it is a switch that does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute: Option<SwitchCompute>,
+    /// Number of the package that it is in, if it is a chiplet of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<u32>,
 }
 
 impl Node {
     /// The node of `rank`, named after it.
     pub fn rank(rank: u32, coords: impl Into<Vec<f64>>) -> Node {
-        Node { name: rank.to_string(), rank: Some(rank), coords: coords.into(), compute: None }
+        Node { name: rank.to_string(), rank: Some(rank), coords: coords.into(), compute: None, package: None }
     }
 
     /// A switch.
     pub fn switch(name: impl Into<String>, coords: impl Into<Vec<f64>>) -> Node {
-        Node { name: name.into(), rank: None, coords: coords.into(), compute: None }
+        Node { name: name.into(), rank: None, coords: coords.into(), compute: None, package: None }
     }
 }
 
@@ -127,7 +134,7 @@ pub struct Fabric {
     pub group: Option<Arc<Group>>,
     /// How it is configured, if it can be.
     pub configured: Option<Arc<aries::Configured>>,
-    /// What was taken where the file that it was read from says nothing.
+    /// What was taken where the file that it was read from says nothing, and what was drawn at random.
     pub notes: Notes,
     out: Vec<Vec<LinkId>>,
     rank_nodes: Vec<NodeId>,

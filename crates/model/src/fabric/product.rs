@@ -1,8 +1,9 @@
 //! Products of dimensions: meshes, tori, flattened butterflies, rings, cliques, switches, hypercubes and rails
 //! topologies, and the boxes that can be cut out of them.
 
-use super::{Fabric, NodeId};
+use super::{Fabric, LinkId, NodeId};
 use antiphon_base::units::{Picos, Rate};
+use std::collections::{HashMap, HashSet};
 
 /// How the nodes along one dimension are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -189,6 +190,15 @@ impl Coordinates {
     }
 }
 
+/// Part of a dimension of a product: inside packages, or from package to package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DimensionPart {
+    /// Number of the dimension.
+    pub dimension: usize,
+    /// Nodes of the dimension from one coordinate of the part to the next.
+    pub step: u32,
+}
+
 /// A product of dimensions, on nodes of a fabric that all hold a rank. Positions that differ along one dimension are
 /// joined there as its shape says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,6 +278,97 @@ impl Product {
         let coordinates = Coordinates { sizes, strides, count: self.coordinates.count };
         let dimensions = order.iter().map(|&number| self.dimensions[number]).collect();
         Product { dimensions, coordinates, nodes: self.nodes.clone() }
+    }
+
+    /// Nodes of a package along each dimension, if all nodes are in packages that are equal boxes side by side. O(nodes).
+    pub fn packages(&self, fabric: &Fabric) -> Option<Vec<u32>> {
+        let package = |position: u32| fabric.nodes[self.nodes[position as usize] as usize].package;
+        let first = package(0)?;
+        let size = |number| {
+            let line = self.coordinates.line(0, number);
+            line.take_while(|&position| package(position) == Some(first)).count() as u32
+        };
+        let own: Vec<u32> = (0..self.dimensions.len()).map(size).collect();
+        let is_whole = |(all, own): (&u32, &u32)| all.is_multiple_of(*own);
+        if !self.coordinates.sizes.iter().zip(&own).all(is_whole) {
+            return None;
+        }
+        let (mut boxes, mut seen) = (HashMap::new(), HashSet::new());
+        for position in 0..self.coordinates.count() {
+            let place: Vec<u32> = self.coordinates.all(position).iter().zip(&own).map(|(at, own)| at / own).collect();
+            let package = package(position)?;
+            match boxes.insert(place, package) {
+                Some(other) if other != package => return None,
+                None if !seen.insert(package) => return None,
+                _ => {}
+            }
+        }
+        Some(own)
+    }
+
+    /// The same positions where each dimension is one inside packages of so many nodes, and one from package to package. A
+    /// dimension of a single package stays, as does one along which a package has a single node. Of each new dimension it is
+    /// said what it is part of.
+    pub fn in_packages(&self, packages: &[u32]) -> (Product, Vec<DimensionPart>) {
+        let (mut dimensions, mut parts) = (vec![], vec![]);
+        let (mut sizes, mut strides) = (vec![], vec![]);
+        for (number, (dimension, &own)) in self.dimensions.iter().zip(packages).enumerate() {
+            let of =
+                [(DimensionShape::Line, u64::from(own), 1), (dimension.shape, dimension.size / u64::from(own), own)];
+            let is_split = own > 1 && u64::from(own) < dimension.size;
+            let whole = [(dimension.shape, dimension.size, 1)];
+            for &(shape, size, step) in if is_split { &of[..] } else { &whole[..] } {
+                dimensions.push(Dimension { shape, size, ..*dimension }.with_link_rate(dimension.link_rate()));
+                parts.push(DimensionPart { dimension: number, step });
+                sizes.push(size as u32);
+                strides.push(self.coordinates.strides[number] * step);
+            }
+        }
+        let coordinates = Coordinates { sizes, strides, count: self.coordinates.count };
+        (Product { dimensions, coordinates, nodes: self.nodes.clone() }, parts)
+    }
+
+    /// The links of every position along a dimension, and how they join its nodes: up and down on lines and rings, by distance
+    /// in cliques, to the switch and from it; `None` beyond the end of a line. A ring of two with one link each way is a clique.
+    pub fn ports(&self, fabric: &Fabric, number: usize) -> (DimensionShape, Vec<Option<LinkId>>) {
+        let (coordinates, size) = (&self.coordinates, self.coordinates.sizes[number]);
+        let node = |position: u32| self.nodes[position as usize];
+        let between = |from: NodeId, to: NodeId| {
+            let links = fabric.out_links(from).iter().copied();
+            links.filter(move |&link| fabric.link(link).to == to)
+        };
+        let peer = |position: u32, offset: u32| {
+            coordinates.with(position, number, (coordinates.of(position, number) + offset) % size)
+        };
+        let is_single = || size == 2 && between(node(0), node(peer(0, 1))).count() == 1;
+        let shape = match self.dimensions[number].shape {
+            DimensionShape::Ring | DimensionShape::Line if is_single() => DimensionShape::Clique,
+            shape => shape,
+        };
+        let mut ports = vec![];
+        for position in 0..coordinates.count() {
+            let (at, own) = (coordinates.of(position, number), node(position));
+            let to = |offset: u32| between(own, node(peer(position, offset)));
+            match shape {
+                DimensionShape::Line => {
+                    ports.push(if at + 1 < size { to(1).next() } else { None });
+                    ports.push(if at > 0 { to(size - 1).next() } else { None });
+                }
+                // In a ring of two the last of the links between them goes down.
+                DimensionShape::Ring => ports.extend([to(1).next(), to(size - 1).next_back()]),
+                DimensionShape::Clique => ports.extend((1..size).map(|offset| to(offset).next())),
+                DimensionShape::Switch => {
+                    let other = node(peer(position, 1));
+                    let mut switches = fabric.out_links(own).iter().copied().filter(|&up| {
+                        let middle = fabric.link(up).to;
+                        fabric.nodes[middle as usize].rank.is_none() && between(middle, other).next().is_some()
+                    });
+                    let up = switches.next();
+                    ports.extend([up, up.and_then(|up| between(fabric.link(up).to, own).next())]);
+                }
+            }
+        }
+        (shape, ports)
     }
 
     /// The part of this product on some different nodes, if they are a box of it: on a line neighbours, on a ring all
@@ -374,6 +475,35 @@ mod tests {
         let flat = Product::first_fastest(vec![dimension(DimensionShape::Ring, 4), dimension(DimensionShape::Line, 1)]);
         assert_eq!(flat.part(&[0, 3]).unwrap().coordinates.sizes(), [2, 1]);
         assert_eq!(flat.without_ones().coordinates.sizes(), [4]);
+    }
+
+    #[test]
+    fn packages_are_boxes_of_equal_size() {
+        let packages = |spec: &str| {
+            let fabric = Fabric::parse(spec).unwrap();
+            fabric.product().unwrap().packages(&fabric)
+        };
+        assert_eq!(packages("packages:2x3:of=4x2"), Some(vec![4, 2]));
+        assert_eq!(packages("packages:2x3:of=1x1"), Some(vec![1, 1]));
+        assert_eq!(packages("packages:1x1:of=3x2"), Some(vec![3, 2]));
+        assert_eq!(packages("mesh:4x4"), None);
+        // Parts of packages, and half packages.
+        assert_eq!(packages("packages:1x3:of=2x2[0,1,4,5,8,9]"), Some(vec![2]));
+        assert_eq!(packages("packages:1x3:of=2x2[0-3,4,6]"), None);
+        let fabric = Fabric::parse("packages:2x3:of=4x2:torus").unwrap();
+        let product = fabric.product().unwrap();
+        let (split, parts) = product.in_packages(&[4, 2]);
+        assert_eq!(split.coordinates.sizes(), [4, 2, 2, 3]);
+        let of = |parts: &[DimensionPart]| parts.iter().map(|part| (part.dimension, part.step)).collect::<Vec<_>>();
+        assert_eq!(of(&parts), [(0, 1), (0, 4), (1, 1), (1, 2)]);
+        use DimensionShape::{Line, Ring};
+        assert_eq!(split.dimensions.iter().map(|along| along.shape).collect::<Vec<_>>(), [Line, Ring, Line, Ring]);
+        for position in 0..48 {
+            let (at, whole) = (split.coordinates.all(position), product.coordinates.all(position));
+            assert_eq!([at[0] + 4 * at[1], at[2] + 2 * at[3]], whole[..]);
+            assert_eq!(split.coordinates.position(&at), position);
+        }
+        assert_eq!(product.in_packages(&[8, 1]).0.coordinates.sizes(), [8, 6]);
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! DGX Sparks joined cable by cable.
 
 use super::grid::grid;
+use super::link::LinkParameters;
 use super::machine::given;
 use super::spec::{FabricPreset, PresetRequest};
 use super::{DimensionShape, Fabric};
@@ -24,8 +25,9 @@ pub(super) const DGX_SPARK: FabricPreset = FabricPreset::new(
 /// A ring. The two ports of a Spark share its network card, so that in a ring a cable has half of what a pair has.
 fn spark(request: &PresetRequest, count: u32) -> Result<Fabric> {
     let [cable] = given("dgx-spark", &PresetRequest { parameters: &[], ..*request })?;
-    let own = [(Rate(cable.rate.0 / if count > 2 { 2 } else { 1 }), cable.latency)];
-    let parameters = if request.parameters.is_empty() { &own } else { request.parameters };
+    let rate = Some(Rate(cable.rate.0 / if count > 2 { 2 } else { 1 }));
+    let own = LinkParameters { rate, latency: cable.latency, energy: None };
+    let parameters = &request.parameters_or(own)[..];
     let fabric = grid(request.name, DimensionShape::Ring, &[count]);
     PresetRequest { parameters, ..*request }.with_parameters(fabric)
 }

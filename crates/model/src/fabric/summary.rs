@@ -39,10 +39,10 @@ impl Fabric {
         }
     }
 
-    /// Whether every link has its own link back, of the same rate, latency and speed; parallel links
+    /// Whether every link has its own link back, of the same rate, latency, speed and length; parallel links
     /// count. O(links log links).
     pub fn is_symmetric(&self) -> bool {
-        let ends = |link: &Link, from, to| (from, to, link.rate, link.latency, link.speed_permille);
+        let ends = |link: &Link, from, to| (from, to, link.rate, link.latency, link.speed_permille, link.length_um);
         let mut there: Vec<_> = self.links.iter().map(|l| ends(l, l.from, l.to)).collect();
         let mut back: Vec<_> = self.links.iter().map(|l| ends(l, l.to, l.from)).collect();
         there.sort_unstable();

@@ -4,6 +4,7 @@ use super::file::read_text;
 use super::{Fabric, Link, LinkId, NodeId, Product, Shape};
 use antiphon_base::error::{Code, Error, Result, nearest};
 use antiphon_base::units::{clip, clip_error};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -154,21 +155,22 @@ pub struct Groups {
 impl Groups {
     /// Groups that make up a fabric: `rows` or `columns` of a product of two dimensions, the lines along its last or its
     /// first; `dimension=K`, those along dimension K of any product, from 0 in the order of the sizes; `dp of tp=8,cp=2,dp=16`
-    /// or `tp+cp of` it, those along dimensions of a grid of all ranks whose first is the fastest; or the path of a JSON file
-    /// with a list of lists of ranks.
+    /// or `tp+cp of` it, those along dimensions of a grid of all ranks whose first is the fastest; `package`, the ranks of each
+    /// package; or the path of a JSON file with a list of lists of ranks.
     ///
     /// # Errors
-    /// [`Code::NotApplicable`] if the fabric is no such product, [`Code::BadSpec`] for a dimension it does not have or
+    /// [`Code::NotApplicable`] if the fabric is no such product or names no packages, [`Code::BadSpec`] for a dimension it does not have or
     /// one of a single node and for a grid that is not of its ranks, [`Code::BadFile`] or [`Code::TooLarge`] for files.
     pub fn parse(fabric: &Fabric, text: &str) -> Result<Groups> {
         let groups = match text.strip_prefix("dimension=") {
             Some(number) => dimension(fabric, number),
-            None if text == "rows" || text == "columns" => match fabric.layout() {
+            None if text == "rows" || text == "columns" => match laid_out(fabric) {
                 Some(product) if product.dimensions.len() == 2 => {
-                    Ok(along(fabric, product, usize::from(text == "rows")))
+                    Ok(along(fabric, &product, usize::from(text == "rows")))
                 }
                 _ => Err(not_applicable(fabric, "is no product of two dimensions")),
             },
+            None if text == "package" => by_package(fabric),
             None => match text.split_once(" of ") {
                 Some((names, grid)) if grid.contains('=') => along_names(fabric, names, grid),
                 _ => read(text),
@@ -195,14 +197,32 @@ impl Groups {
     }
 }
 
+/// Ranks of each package, in the order of the packages' numbers.
+fn by_package(fabric: &Fabric) -> Result<Vec<Vec<u32>>> {
+    let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for rank in 0..fabric.ranks() as u32 {
+        let node = &fabric.nodes[fabric.node_of_rank(rank) as usize];
+        let Some(package) = node.package else {
+            return Err(not_applicable(fabric, &format!("says of no package that node {} is in it", clip(&node.name))));
+        };
+        groups.entry(package).or_default().push(rank);
+    }
+    Ok(groups.into_values().collect())
+}
+
+/// The product in which ranks lie, if need be by the labels of links.
+fn laid_out(fabric: &Fabric) -> Option<Cow<'_, Product>> {
+    fabric.layout().map(Cow::Borrowed).or_else(|| Product::named(fabric).map(Cow::Owned))
+}
+
 /// Groups of ranks along dimension `text` of a product.
 fn dimension(fabric: &Fabric, text: &str) -> Result<Vec<Vec<u32>>> {
-    let Some(product) = fabric.layout() else {
+    let Some(product) = laid_out(fabric) else {
         return Err(not_applicable(fabric, "is no product of dimensions"));
     };
     let count = product.dimensions.len();
     match text.parse::<usize>() {
-        Ok(number) if number < count => Ok(along(fabric, product, number)),
+        Ok(number) if number < count => Ok(along(fabric, &product, number)),
         _ => Err(bad(format!("there is no such dimension; {} has 0 to {}", fabric.name, count - 1))),
     }
 }
@@ -264,8 +284,9 @@ fn along_names(fabric: &Fabric, names: &str, grid: &str) -> Result<Vec<Vec<u32>>
 
 fn read(path: &str) -> Result<Vec<Vec<u32>>> {
     let text = read_text(Path::new(path), MAX_GROUPS_BYTES).map_err(|error| {
-        let hint = nearest(path, ["rows", "columns"]);
-        let known = "known: rows, columns, dimension=K, dp of tp=8,dp=16, or a JSON file such as [[0, 1], [2, 3]]";
+        let hint = nearest(path, ["rows", "columns", "package"]);
+        let known =
+            "known: rows, columns, dimension=K, package, dp of tp=8,dp=16, or a JSON file such as [[0, 1], [2, 3]]";
         Error::new(error.code, format!("{}{hint}; {known}", error.message))
     })?;
     serde_json::from_str(&text).map_err(|error| {
@@ -374,6 +395,14 @@ mod tests {
             ("mesh:4x4", "dimension=2", Code::BadSpec, "there is no such dimension; mesh:4x4 has 0 to 1"),
             ("mesh:4x4", "dimension=", Code::BadSpec, "no such dimension"),
             ("mesh:1x4", "dimension=0", Code::BadSpec, "group 0: 1 rank(s)"),
+            (
+                "mesh:2x2",
+                "package",
+                Code::NotApplicable,
+                "mesh:2x2 says of no package that node 0 is in it; list the groups",
+            ),
+            ("packages:2x2:of=1x1", "package", Code::BadSpec, "group 0: 1 rank(s)"),
+            ("mesh:4x4", "packages", Code::BadFile, "did you mean 'package'?"),
             ("mesh:4x4", "dp of tp=2,dp=4", Code::BadSpec, "the grid has 8 ranks, mesh:4x4 has 16"),
             ("mesh:4x4", "dp of dp=9999999999,tp=9999999999", Code::BadSpec, "too many ranks"),
             ("mesh:4x4", "pd of tp=4,dp=4", Code::BadSpec, "no dimension 'pd'; the grid has tp, dp"),
@@ -387,12 +416,36 @@ mod tests {
                 "mesh:4x4",
                 "rwos",
                 Code::BadFile,
-                "did you mean 'rows'?; known: rows, columns, dimension=K, dp of tp=8,dp=16, or a JSON file",
+                "did you mean 'rows'?; known: rows, columns, dimension=K, package, dp of tp=8,dp=16, or a JSON file",
             ),
         ] {
             let error = Groups::parse(&parse(spec), text).unwrap_err();
             assert_eq!(error.code, code, "{error}");
             assert!(error.message.contains(why) && error.message.contains(text), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn groups_by_package() {
+        let fabric = parse("packages:2x3:of=2x2,exclude=5");
+        let groups = Groups::parse(&fabric, "package").unwrap().groups;
+        assert_eq!((groups.len(), &groups[0], &groups[1]), (6, &vec![0, 1, 2, 3], &vec![4, 5, 6]));
+        // A package by itself is a mesh.
+        let package = fabric.group(&groups[2]).unwrap().fabric;
+        assert_eq!((package.ranks(), package.product()), (4, None));
+        let intact = parse("packages:2x3:of=2x2@100+25");
+        let package = intact.group(&[4, 5, 6, 7]).unwrap().fabric;
+        assert_eq!(package.product().unwrap().coordinates.sizes(), [2, 2]);
+        let read = Fabric::from_json("t", &intact.to_json()).unwrap();
+        assert_eq!(Groups::parse(&read, "package").unwrap().groups, Groups::parse(&intact, "package").unwrap().groups);
+    }
+
+    #[test]
+    fn groups_along_labels() {
+        let mesh = parse("mesh:3x4");
+        let read = Fabric::from_json("t", &mesh.to_json()).unwrap();
+        for text in ["rows", "columns", "dimension=1"] {
+            assert_eq!(Groups::parse(&read, text).unwrap(), Groups::parse(&mesh, text).unwrap());
         }
     }
 

@@ -26,8 +26,11 @@ pub use router::{Allocator, Ejection, RouterModel, Switching};
 
 use crate::fabric::{Link, Routing};
 use antiphon_base::error::{Code, Error, Result, nearest};
-use antiphon_base::parameter::{Choice, Domain, Field, Value, parameters};
+use antiphon_base::parameter::{Choice, Domain, Field, StoredScale, Value, parameters};
 use antiphon_base::units::{Bytes, Millionths, Picos, Rate, clip, clip_error};
+
+/// Latency of a wire, stored as femtoseconds a millimetre.
+const PS_PER_MM: Domain = Domain::Number { least: 0.0, most: 1e6, unit: "ps/mm", scale: StoredScale::Times(1e3) };
 
 parameters! {
     /// The parameters of a platform. Times in picoseconds, rates in bytes per second.
@@ -42,6 +45,12 @@ parameters! {
         /// Propagation latency of links that give none.
         #[parameter("link_latency_ns", Domain::ns(0.0), "alpha-beta model: Hockney, Parallel Computing 1994")]
         pub link_latency_ps: Picos = 20_000,
+        /// What a millimetre of wire adds to the latency of a link that says its length.
+        #[parameter("wire_latency_ps_per_mm", PS_PER_MM, "speed of light in a dielectric of permittivity 4: half of that in vacuum")]
+        pub wire_fs_per_mm: u64 = 6_670,
+        /// What a millimetre of a chip's edge carries, both ways together.
+        #[parameter("beachfront_gb_per_s_per_mm", Domain::Number { least: 1e-3, most: 1e6, unit: "GB/s/mm", scale: StoredScale::Times(1e9) }, "UCIe 1.0 (2022): 224 in a standard package at 32 GT/s; 1317 in an advanced one")]
+        pub beachfront_per_mm: Rate = Rate::gb_per_s(224),
         /// Times of flits and reductions are rounded up to whole periods of this clock; 0: there is none.
         #[parameter("clock_ns", Domain::Or(0.0, &Domain::ns(0.001)), "TTO artifact: BookSim's cycle")]
         pub clock_ps: Option<Picos> = None,
@@ -189,9 +198,16 @@ impl System {
         Rate(((u128::from(rate) * share / 1_000_000_000) as u64).max(1))
     }
 
-    /// Propagation latency of a link, less what is part of a protocol's step.
+    /// What a link takes from its start to its end: its latency, and that of its wire where it says a length.
+    pub fn propagation(&self, link: &Link) -> Picos {
+        // Micrometres times femtoseconds a millimetre are 1e-6 ps.
+        let wire = (u64::from(link.length_um.unwrap_or(0)) * self.wire_fs_per_mm + 500_000) / 1_000_000;
+        link.latency.unwrap_or(self.link_latency_ps) + wire
+    }
+
+    /// The same, less what is part of a protocol's step.
     pub fn latency_of(&self, link: &Link) -> Picos {
-        let latency = link.latency.unwrap_or(self.link_latency_ps);
+        let latency = self.propagation(link);
         if self.protocols.0.is_empty() { latency } else { latency.saturating_sub(self.link_latency_ps) }
     }
 
@@ -275,6 +291,15 @@ impl System {
         }
     }
 
+    /// At which a rank, or its engine, adds what it has received, one message at a time; free if `None`.
+    pub fn adding_rate(&self) -> Option<Rate> {
+        match self.endpoint {
+            Endpoint::System => self.reduce_rate,
+            Endpoint::Ideal(_) | Endpoint::Npu(_) => None,
+            Endpoint::Ace(ace) => Some(ace.add_rate()),
+        }
+    }
+
     /// Time a rank takes to add `bytes` of received data to its own.
     pub fn reduce_time(&self, bytes: Bytes) -> Picos {
         let Some(rate) = self.reduce_rate else { return 0 };
@@ -300,6 +325,27 @@ mod tests {
         assert_eq!(packets.flits * system.flit_time(&link), 357_000);
         assert_eq!(system.payload_rate(&link), (8192 * 1_000_000_000_000, 357_000));
         assert_eq!(system.reduce_time(4 * 8192), 2_000);
+    }
+
+    /// From node 0 of a torus of 4x4 at 2 mm: 6.67 ps and 0.121 pJ a bit for each millimetre beside 20 ns and 1.17 pJ.
+    #[test]
+    fn wires_take_time_and_energy() {
+        let system = System::preset("generic").unwrap();
+        let of = |spec: &str| {
+            let fabric = crate::fabric::Fabric::parse(spec).unwrap();
+            let out = fabric.out_links(0).iter().map(|&id| fabric.link(id));
+            out.map(|link| (system.latency_of(link), system.link_energy(link) - 9_360_000)).collect::<Vec<_>>()
+        };
+        let [two, four, six] = [(20_013, 1_937_500), (20_027, 3_875_000), (20_040, 5_812_500)];
+        assert_eq!(of("torus:4x4:pitch=2mm"), [six, two, six, two]);
+        assert_eq!(of("torus:4x4:pitch=2mm,folded"), [two, four, two, four]);
+        assert_eq!(of("torus:4x4"), [(20_000, 0); 4]);
+        // Of a protocol's step only the link's own latency is a part.
+        let mut nccl = System::preset("h100-nccl").unwrap();
+        let link = Link { length_um: Some(3_000), ..Link::new(0, 1, "x") };
+        assert_eq!((nccl.propagation(&link), nccl.latency_of(&link)), (700_020, 20));
+        nccl.set("wire_latency_ps_per_mm", "0").unwrap();
+        assert_eq!(nccl.latency_of(&link), 0);
     }
 
     #[test]

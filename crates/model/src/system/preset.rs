@@ -97,6 +97,8 @@ pub const PRESETS: [SystemPreset; 10] = [
         settings: &[
             "link_rate_gb_per_s=68",
             "link_latency_ns=10",
+            // Table II has one latency of a hop, whatever its length.
+            "wire_latency_ps_per_mm=0",
             "flit_bytes=68",
             "packet_payload_bytes=1088",
             "interface_assignment=port",

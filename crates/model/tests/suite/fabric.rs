@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::PathBuf;
 
-const SPECS: [&str; 14] = [
+const SPECS: [&str; 16] = [
     "mesh:4x4@100/20ns,drop=3>2,slow=2-3:0.5",
     "torus:2x3x2,exclude=5,dead=1",
     "ring:16,slow=0>1:0.125",
@@ -23,6 +23,8 @@ const SPECS: [&str; 14] = [
     "dgx-h100:33:nics=4,rails=leaf-spine,ratio=2,dead=1",
     "dragonfly:2,4,2,groups=5@50+50+25,drop=0-40",
     "jellyfish:8,5,2,1",
+    "packages:2x2:of=2x2:torus,pitch=2mm,gap=3mm@100/20ns/0.3pJ+/90ns/1.2pJ,drop=0-1",
+    "wafer:5x4:reticle=2x2,pitch=20mm@//0.2pJ+50//1pJ,dead=3",
 ];
 const DOCUMENT: &str = include_str!("../../../../docs/reference/fabric.md");
 
@@ -92,6 +94,7 @@ fn graph() -> impl Strategy<Value = Fabric> {
                 rank: is_rank.then_some(ranks),
                 coords: coords.into_iter().map(|x| x as f64 / 1e4).collect(),
                 compute: computes[nodes.len() % 3].filter(|_| !is_rank),
+                package: (nodes.len() % 4 > 0).then_some(nodes.len() as u32 / 4),
             });
         }
         let mut links = Vec::new();

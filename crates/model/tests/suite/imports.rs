@@ -313,10 +313,11 @@ fn boxes_on_rails() {
     );
     assert!(fabric.notes.0[0].starts_with("of each box: 2 links without a rate"), "{:?}", fabric.notes);
     // What is given comes before what the file says, and is not noted as missing.
-    let fabric = parse(NCCL, "@7*2@rails:25/2us").unwrap();
+    let fabric = parse(NCCL, "@7*2@rails:25/2us/5pJ").unwrap();
     let rails: Vec<_> = fabric.links.iter().filter(|link| link.dimension == "rail").collect();
     assert_eq!((rails.len(), fabric.notes.0.len()), (8, 1));
     assert!(rails.iter().all(|link| (link.rate.unwrap().as_gb_per_s(), link.latency) == (25.0, Some(2_000_000))));
+    assert!(fabric.links.iter().all(|link| link.pj_per_bit() == (link.dimension == "rail").then_some(5.0)));
     // Names of a file with degradations are those of the whole.
     assert_eq!(parse(NCCL, "*2@rails,dead=5").unwrap().ranks(), 5);
     // A file that does not say how fast its cards are.

@@ -2,4 +2,5 @@
 
 mod fabric;
 mod imports;
+mod links;
 mod topologies;

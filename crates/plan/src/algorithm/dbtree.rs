@@ -69,6 +69,11 @@ fn parents(n: u32, image: impl Fn(u32) -> u32) -> [Vec<Option<u32>>; 2] {
     [first, second]
 }
 
+/// Parents of `n` vertices in two trees, in one of which each is an inner node.
+pub(super) fn two_trees(n: u32) -> [Vec<Option<u32>>; 2] {
+    parents(n, |v| if n.is_multiple_of(2) { n - 1 - v } else { (v + 1) % n })
+}
+
 impl Algorithm for DbTree {
     fn info(&self) -> &'static Info {
         &INFO

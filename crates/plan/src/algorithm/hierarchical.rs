@@ -1,8 +1,11 @@
 //! Hierarchical: a reduce-scatter along one dimension of a product after the other, and back; chunks go through the
 //! dimensions in different orders, so that all are busy at once.
 //!
+//! On packages of chiplets, dimensions inside a package and from package to package are tried as well.
+//!
 //! The orders are those of the schedulers of `rails` (Themis, ISCA 2022), for the rates of this fabric's links.
 
+use super::soonest::soonest;
 use super::{ALIGN, Algorithm, Info, Request};
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::options::{Default::Derived, Opt};
@@ -75,16 +78,28 @@ impl Algorithm for Hierarchical {
             Err(error) if error.code == Code::NotApplicable => return request.refuse(error.message),
             expansion => expansion?,
         };
-        let kind = request.collective.kind;
-        let lines = expansion.topology.dimensions.iter().any(|dimension| dimension.shape == DimensionShape::Line);
-        if kind == Kind::AllToAll && lines {
+        let in_packages = match Expansion::in_packages(request.fabric, request.system) {
+            Err(error) if error.code == Code::NotApplicable => None,
+            expansion => expansion?,
+        };
+        let has_lines = |expansion: &Expansion| {
+            expansion.topology.dimensions.iter().any(|dimension| dimension.shape == DimensionShape::Line)
+        };
+        let mut expansions: Vec<Expansion> = in_packages.into_iter().chain([expansion]).collect();
+        expansions.retain(|expansion| request.collective.kind != Kind::AllToAll || !has_lines(expansion));
+        if expansions.is_empty() {
             return request.refuse("all-to-all goes around rings, through switches and in cliques, not along lines");
         }
-        let best = plan(request, &expansion)?;
-        let mut schedule = lower_watched(&expansion, &best.plan, &best.timed, best.slices, request.watch)?;
-        schedule.algorithm = request.spec.into();
-        Ok(schedule)
+        soonest(request, expansions.iter().map(|expansion| lowered(request, expansion)))
     }
+}
+
+/// The schedule of the best plan on an expansion.
+fn lowered(request: &Request, expansion: &Expansion) -> Result<Schedule> {
+    let best = plan(request, expansion)?;
+    let mut schedule = lower_watched(expansion, &best.plan, &best.timed, best.slices, request.watch)?;
+    schedule.algorithm = request.spec.into();
+    Ok(schedule)
 }
 
 /// The plan that is through soonest, by the estimate, of those with the given options. The orders are found in full only

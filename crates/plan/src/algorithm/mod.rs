@@ -287,8 +287,10 @@ impl<'a> Request<'a> {
         {
             if count > most as u64 {
                 let ranks = self.ranks();
-                let what =
-                    format!("{} on {ranks} ranks has {count} {what}, more than {most}; use fewer ranks", self.spec);
+                let what = format!(
+                    "{} on {ranks} ranks has {count} {what}, more than {most}; use fewer ranks, or 'antiphon scale' on products",
+                    self.spec
+                );
                 return Err(Error::new(Code::TooLarge, what));
             }
         }
@@ -443,6 +445,24 @@ pub fn build_bare(
 ) -> Result<Schedule> {
     let (algorithm, request) = requested(fabric, system, collective, data.into(), spec, Watch::default())?;
     algorithm.build_bare(&request)
+}
+
+/// The schedule of `optimal` for a broadcast or a reduction along equal trees that rules give, which is soon found on any number of ranks.
+///
+/// # Errors
+/// As [`build`]; [`Code::NotApplicable`] where no such trees are known that load links little more than they must.
+pub fn equal_trees(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    bytes: Bytes,
+    watch: Watch,
+) -> Result<Schedule> {
+    let (_, request) = requested(fabric, system, collective, bytes.into(), "optimal", watch)?;
+    match optimal::equal_trees(&request)? {
+        Some(schedule) => Ok(schedule),
+        None => request.refuse("no equal trees for it are known by a rule"),
+    }
 }
 
 /// As [`antiphon_bound::busiest_ps`] of the schedule of `spec`, for algorithms that know it sooner than the schedule.

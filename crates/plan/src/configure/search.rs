@@ -5,10 +5,10 @@
 
 use super::Method;
 use super::anneal::{anneal, descend};
-use super::cores::on_cores;
 use super::estimate::Estimate;
 use super::greedy::greedy;
 use super::trials::{ALL, BATCH, Phases, SearchEnd, Setup, Trials};
+use crate::cores::on_cores;
 use antiphon_model::fabric::aries::{Aries, Configuration, MAX_CONFIGURATIONS, Segment};
 use std::collections::HashSet;
 use std::slice::from_ref;

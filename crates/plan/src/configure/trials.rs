@@ -1,8 +1,8 @@
 //! What is tried: a simulation says how fast it is.
 
-use super::cores::on_cores;
 use super::demand::Demands;
 use super::{ConfiguredWork, Effort, Reconfigurable};
+use crate::cores::on_cores;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Picos;
 use antiphon_base::watch::{Progress, checkpoint};

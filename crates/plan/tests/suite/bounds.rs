@@ -269,6 +269,37 @@ fn random_fabrics_keep_their_bounds() {
     tried.finish();
 }
 
+/// Endpoints and additions that take longer than links, on ranks and in switches.
+#[test]
+fn bounds_know_endpoints_and_additions() {
+    let (mut tried, mut bound_by) = (Sweep::default(), BTreeMap::new());
+    let fabrics = ["ring:4", "mesh:2x3", "fc:4", "switch:4", "switch:4,switches=in-tree", "switch:4,switches=on-read"];
+    for (spec, changes) in fabrics.iter().flat_map(|spec| {
+        let slow = ["reduce_rate_gb_per_s=0.7", "endpoint=npu:memory_gb_per_s=1", "endpoint=ace:memory_gb_per_s=1"];
+        let others = [
+            "endpoint=npu:memory_gb_per_s=100,bus_gb_per_s=1",
+            "endpoint=ace:alu_gb_per_s=0.1",
+            "endpoint=ace:bus_gb_per_s=1",
+        ];
+        slow.into_iter().chain(others).map(move |changes| (spec, changes))
+    }) {
+        let (fabric, mut system) = (Fabric::parse(spec).unwrap(), System::preset("ideal").unwrap());
+        let (key, value) = changes.split_once('=').unwrap();
+        system.set(key, value).unwrap();
+        // No whole number of elements for each rank.
+        for bytes in [36_860, 123_456] {
+            tried.run(&fabric, &system, bytes, 1);
+        }
+        for kind in Kind::ALL {
+            let bound = lower_bound(&fabric, &system, Collective::new(kind), 123_456, None).unwrap();
+            *bound_by.entry(bound.binding).or_insert(0) += 1;
+        }
+    }
+    assert!(bound_by["endpoint"] > 50 && bound_by["computation"] > 10, "{bound_by:?}");
+    assert!(tried.runs > 1000);
+    tried.finish();
+}
+
 /// Larger fabrics, where the worst cut of an AllToAll is looked for and not known.
 #[test]
 #[ignore = "a minute"]

@@ -59,6 +59,9 @@ fn an_engine_reads_and_writes_once() {
     // Both halves are read, in 8,192 ns, a packet is 0.512 on the bus; the sum takes 409.6 and is written in 4,096.
     let times = reduce_scatter("ace:memory_gb_per_s=10,alus=1,alu_gb_per_s=100,chunk=128KiB", 81_920);
     assert_eq!(times, [8_192_000 + 512 + 4_096_000 + 100_000 + 409_600 + 4_096_000; 2]);
+    // A packet is read in 2.56 ns; then the bus is busy for 16,384.
+    let times = reduce_scatter("ace:memory_gb_per_s=100,bus_gb_per_s=5,alus=1,alu_gb_per_s=100,chunk=128KiB", 81_920);
+    assert_eq!(times, [2_560 + 16_384_000 + 4_096_000 + 100_000 + 409_600 + 409_600; 2]);
 }
 
 /// Six chunks of 8 KiB around a ring of four, half each way: with one state machine they follow each other.

@@ -2,6 +2,7 @@
 //! timed packet by packet on the expanded fabric.
 
 use crate::common::prelude::*;
+use antiphon_model::fabric::{Dimension, DimensionShape};
 use antiphon_model::system::PacketFormat;
 use antiphon_model::topology::Topology;
 use antiphon_plan::algorithm::build;
@@ -44,9 +45,9 @@ fn excess(topology: &Topology, plan: &RailsPlan, queue: QueuePolicy, slices: u32
     let result = simulate(&expansion.fabric, &schedule, &system(payload), Fidelity::Packet).unwrap();
     // What every dimension carries, counted where it leaves an NPU.
     let mut carried = vec![0; topology.dimensions.len()];
-    for ((id, link), row) in (0..).zip(&expansion.fabric.links).zip(&result.links) {
+    for (link, row) in expansion.fabric.links.iter().zip(&result.links) {
         if u64::from(link.from) < topology.npus() {
-            carried[expansion.dimension_of(id)] += row.bytes;
+            carried[link.dimension.parse::<usize>().unwrap() - 1] += row.bytes;
         }
     }
     for (bytes, sent) in carried.into_iter().zip(plan.bytes_sent(topology)) {
@@ -78,6 +79,64 @@ fn one_order_of_dimensions() {
         println!("{}: {time} {stages}", fabric.name);
         assert!((time / stages - 1.0).abs() < 0.03, "{}: {time} {stages}", fabric.name);
     }
+}
+
+/// By hand: NPUs of a package share every link of their line, so a part of its rate is theirs; the other hops are inside.
+#[test]
+fn packages_have_dimensions_inside_and_between() {
+    use DimensionShape::{Clique, Line, Ring};
+    let system = system(4096);
+    for (spec, dimensions) in [
+        (
+            "packages:1x3:of=2x2@100/20ns+25/90ns",
+            &[(Clique, 2, 100_000, 20), (Clique, 2, 100_000, 20), (Line, 3, 12_500, 110)][..],
+        ),
+        ("packages:2x1:of=3x1:torus@60/1ns+12/5ns", &[(Line, 3, 60_000, 1), (Ring, 2, 8_000, 7)]),
+    ] {
+        let expansion = Expansion::in_packages(&Fabric::parse(spec).unwrap(), &system).unwrap().unwrap();
+        let of =
+            |along: &Dimension| (along.shape, along.size, along.npu_rate().0 / 1_000_000, along.npu_latency() / 1000);
+        assert_eq!(expansion.topology.dimensions.iter().map(of).collect::<Vec<_>>(), dimensions, "{spec}");
+    }
+    for spec in ["mesh:4x4", "packages:1x1:of=3x3", "packages:2x2:of=1x1", "wafer:5x5"] {
+        assert_eq!(Expansion::in_packages(&Fabric::parse(spec).unwrap(), &system), Ok(None), "{spec}");
+    }
+}
+
+/// Inside packages first, between them, and back: less on the slow links than along the lines of the whole mesh. Proven and
+/// executed for every collective, of a file whose links name their dimensions too.
+#[test]
+fn packages_are_gone_through_from_inside() {
+    let system = System::preset("generic").unwrap();
+    let time = |fabric: &Fabric, kind: Kind| {
+        let schedule = build(fabric, &system, Collective::new(kind), 1 << 20, "hierarchical").unwrap();
+        assert!(verify(fabric, &schedule).unwrap().complete);
+        check_by_execution(&schedule, Some(1)).unwrap();
+        simulate(fabric, &schedule, &system, Fidelity::Packet).unwrap().time_ps
+    };
+    for spec in
+        ["packages:2x3:of=2x2@100/20ns+25/90ns", "packages:2x2:of=2x1:torus@100/20ns+25/90ns", "packages:4:of=4@100+10"]
+    {
+        let fabric = Fabric::parse(spec).unwrap();
+        let mut alone = fabric.clone();
+        alone.nodes.iter_mut().for_each(|node| node.package = None);
+        for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather] {
+            assert!(time(&fabric, kind) < time(&alone, kind), "{spec} {}", kind.name());
+        }
+        let mut named = fabric.clone();
+        for link in &mut named.links {
+            let [from, to] = [link.from, link.to].map(|node| fabric.nodes[node as usize].coords[0]);
+            link.dimension = if from == to { "x".into() } else { "y".into() };
+        }
+        let read = Fabric::from_json("named", &named.to_json()).unwrap();
+        assert_eq!(
+            (&read.shape, time(&read, Kind::AllReduce)),
+            (&Shape::Graph, time(&fabric, Kind::AllReduce)),
+            "{spec}"
+        );
+    }
+    // Two packages of two each way are cliques, in which an AllToAll goes.
+    assert!(time(&Fabric::parse("packages:2x2:of=2x2@100+25").unwrap(), Kind::AllToAll) > 0);
 }
 
 const SCHEDULERS: [&str; 5] = ["baseline fifo", "themis fifo", "themis scf", "themis tail", "search tail"];

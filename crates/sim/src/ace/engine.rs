@@ -17,8 +17,9 @@ pub struct RankEngine {
     packet: Bytes,
     sram: Bytes,
     fsms: u32,
-    /// When TX DMA is free, and RX DMA.
+    /// When TX DMA is free, the bus, and RX DMA.
     read_free: Ticks,
+    bus_free: Ticks,
     write_free: Ticks,
     /// How much SRAM and how many state machines there are.
     all: [u64; 2],
@@ -69,7 +70,7 @@ impl RankEngine {
         let AceEndpoint { packet, sram, fsms, .. } = *ace;
         let (load, store, uses) = (loading(ace), storing(ace), EngineUse::default());
         let all = [sram, fsms.into()];
-        Ok(RankEngine { load, store, packet, sram, fsms, read_free: 0, write_free: 0, all, uses })
+        Ok(RankEngine { load, store, packet, sram, fsms, read_free: 0, bus_free: 0, write_free: 0, all, uses })
     }
 
     /// Whether its SRAM has room for a unit.
@@ -90,7 +91,9 @@ impl RankEngine {
     /// Accounts for the time until `now`.
     fn advance(&mut self, now: Ticks) {
         let free = [self.sram, self.fsms.into()];
-        let busy_until = self.read_free.max(self.write_free);
+        let [read, bus] = &self.load;
+        let slower_bus = if bus.rate < read.rate { self.bus_free } else { 0 };
+        let busy_until = self.read_free.max(self.write_free).max(slower_bus);
         let uses = &mut self.uses;
         let passed = now - uses.at;
         for (room, free) in free.into_iter().enumerate() {
@@ -99,7 +102,7 @@ impl RankEngine {
         }
         match uses.waits {
             [_, true] => uses.limits[1] += passed,
-            // SRAM is full while DMAs work, too.
+            // SRAM is full while DMAs or a slower bus work, too.
             [true, false] => uses.limits[0] += now - busy_until.clamp(uses.at, now),
             [false, false] => {}
         }
@@ -112,18 +115,23 @@ impl RankEngine {
         self.uses.waits[room as usize] = waits;
     }
 
-    /// A unit takes its room, and is read after those before; returns when its first message can go. Of what follows the
-    /// read only a packet counts on the bus: the rest crosses it while the unit is sent.
+    /// A unit takes its room, and is read after those before; returns when its first message can go. The bus is a packet
+    /// behind the read, or as much as it is slower.
     pub fn load(&mut self, part: &Footprint, clock: Clock, now: Ticks) -> Ticks {
         self.advance(now);
         self.sram -= part.sram;
-        let [read, bus] = &self.load;
-        let times = [read, bus].map(|work| clock.ticks(work.time_for(part.read)));
-        self.read_free = now.max(self.read_free) + times[0];
-        self.uses.served[0] += times[0];
-        self.uses.served[1] += times[1];
-        let bus = if part.read > 0 { clock.ticks(bus.time_for(part.read.min(self.packet))) } else { 0 };
-        self.read_free + bus
+        let [read, bus] = self.load.map(|work| move |bytes| clock.ticks(work.time_for(bytes)));
+        let start = now.max(self.read_free);
+        self.read_free = start + read(part.read);
+        self.uses.served[0] += read(part.read);
+        self.uses.served[1] += bus(part.read);
+        if part.read == 0 {
+            return self.read_free;
+        }
+        let packet = part.read.min(self.packet);
+        let last = self.bus_free.max(start + read(packet)) + bus(part.read);
+        self.bus_free = last.max(self.read_free + bus(packet));
+        self.bus_free
     }
 
     /// A unit takes a state machine, with which it is until its last message was applied.

@@ -4,7 +4,7 @@ use crate::ace::work::reads;
 use crate::clock::Ticks;
 use crate::cost::{CostModel, Fetch, MessageCost};
 use antiphon_base::units::{Bytes, Rate};
-use antiphon_model::fabric::{Fabric, NodeId};
+use antiphon_model::fabric::Fabric;
 use antiphon_model::schedule::{Op, Schedule, Transfer};
 use antiphon_model::system::Packets;
 use rustc_hash::FxHashMap;
@@ -34,13 +34,6 @@ pub struct MessageKind {
     pub fetch: Fetch,
 }
 
-/// How fast a switch takes in what it adds or multicasts: so fast from each link that leads to it.
-fn switch_rate(fabric: &Fabric, node: NodeId) -> Rate {
-    let rate = fabric.nodes[node as usize].compute.and_then(|compute| compute.rate);
-    let ports = fabric.links.iter().filter(|link| link.to == node).count() as u64;
-    rate.map_or(Rate(u64::MAX), |rate| Rate(rate.0.saturating_mul(ports)))
-}
-
 /// Kinds of a flight, before packets and times are resolved, and their numbers.
 #[derive(Default)]
 pub(super) struct Known {
@@ -59,7 +52,7 @@ impl MessageKind {
             stride: lane.stride.into(),
             bytes: schedule.message_bytes(transfer),
             adds,
-            switch: schedule.switch_of(transfer.to).map(|node| switch_rate(fabric, node)),
+            switch: schedule.switch_of(transfer.to).map(|node| fabric.adding_rate(node).unwrap_or(Rate(u64::MAX))),
             reads: match (schedule.switch_of(transfer.from), schedule.switch_of(transfer.to)) {
                 (Some(_), _) => 0,
                 (None, Some(_)) => 1,

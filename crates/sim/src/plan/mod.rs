@@ -7,7 +7,7 @@ mod relays;
 pub use kinds::MessageKind;
 
 use super::clock::{Clock, MAX_BITS, Ticks};
-use super::cost::CostModel;
+use super::cost::{CostModel, MessageCost};
 use super::energy::PowerRates;
 use super::flight::Flight;
 use super::turns::Turn;
@@ -261,15 +261,17 @@ impl<'a> RunPlan<'a> {
         let changes = self.phase_messages.iter().map(|_| u128::from(self.switching));
         let mut longest = starts.chain(changes).fold(0, u128::saturating_add);
         // Most jobs take as long as the one before.
-        let mut last = None;
+        let (mut last, costs) = (None, self.costs());
         for job in &self.jobs {
             let path = MessagePath::of(self, job);
+            let MessageKind { packets, reduce: adding_ps, fetch, chunks, .. } = *self.kind(job);
+            let one = MessageCost { packets, adding_ps, fetch };
             let time = match last {
                 Some((known, time)) if known == path => time,
-                _ => self.store_and_forward_ps(&path).saturating_mul(self.kinds[path.kind as usize].chunks.into()),
+                _ => costs.at_most_ps(&one, path.hops.into(), path.slowest_flit, path.latency),
             };
             last = Some((path, time));
-            longest = longest.saturating_add(time);
+            longest = longest.saturating_add(time.saturating_mul(chunks.into()));
         }
         longest
     }
@@ -360,17 +362,6 @@ impl<'a> RunPlan<'a> {
             apply_after: range_from(applies, &self.after),
             origin: index as TransferId,
         }
-    }
-
-    /// One message on a path, before times are ticks.
-    fn store_and_forward_ps(&self, path: &MessagePath) -> u128 {
-        let kind = &self.kinds[path.kind as usize];
-        let packet = u128::from(path.slowest_flit).saturating_mul(kind.packets.flits.into());
-        (kind.packets.count as u128)
-            .saturating_mul(packet.saturating_mul(path.hops.into()).saturating_add(self.issue as u128))
-            .saturating_add(path.latency + self.issue as u128 + self.hand_off as u128)
-            .saturating_add(kind.reduce as u128)
-            .saturating_add(kind.fetch.read as u128 + kind.fetch.bus as u128)
     }
 
     /// What messages cost on its system, in packets.

@@ -25,19 +25,24 @@ pub(super) struct Sending {
     pub source: u32,
 }
 
-/// Number of messages that every NPU of a group sends.
+/// Number of messages that every NPU of a group sends, on a line the mean.
 pub(super) fn count(shape: DimensionShape, size: u64, basic: Basic) -> u64 {
     match (shape, basic) {
         (DimensionShape::Ring, Basic::Exchange) => size / 2 * (size / 2 + 1),
+        (DimensionShape::Line, Basic::Exchange) => (size * size - 1).div_ceil(3),
         (DimensionShape::Ring, _) => 2 * (size - 1),
         (DimensionShape::Switch, Basic::Reduce | Basic::Gather) => u64::from(size.ilog2()),
         _ => size - 1,
     }
 }
 
-/// Blocks that every NPU of a group sends or passes on.
+/// Blocks that every NPU of a group sends or passes on, on a line the mean.
 pub(super) fn blocks(shape: DimensionShape, size: u64, basic: Basic) -> u64 {
-    if (shape, basic) == (DimensionShape::Ring, Basic::Exchange) { size * size / 4 } else { size - 1 }
+    match (shape, basic) {
+        (DimensionShape::Ring, Basic::Exchange) => size * size / 4,
+        (DimensionShape::Line, Basic::Exchange) => (size * size - 1).div_ceil(3),
+        _ => size - 1,
+    }
 }
 
 /// All messages of a group of `size` NPUs, by step. Blocks have `pieces` pieces: two where there are rings,
@@ -47,6 +52,7 @@ pub(super) fn messages(shape: DimensionShape, size: u32, basic: Basic, pieces: u
     let mut list = match (shape, basic) {
         (DimensionShape::Ring, Basic::Exchange) => ring_exchange(size, pieces),
         (DimensionShape::Ring, _) => ring(size, basic),
+        (DimensionShape::Line, Basic::Exchange) => line_exchange(size, pieces),
         (DimensionShape::Line, Basic::Reduce) => line(size, pieces),
         (DimensionShape::Line, Basic::Gather) => {
             line(size, pieces).into_iter().map(|message| back(size, message)).collect()
@@ -115,6 +121,24 @@ fn ring_exchange(size: u32, pieces: u32) -> Vec<Sending> {
         for step in 0..distance {
             let (from, to) = (ahead(size, source, direction, step), ahead(size, source, direction, step + 1));
             list.push(Sending { step, from, to, direction, pieces: pieces.clone(), blocks: block..block + 1, source });
+        }
+    }
+    list
+}
+
+/// Blocks go hop by hop, those of the farthest NPU first, the sender's own before those it passes on: every one has come a step
+/// before it goes on, no link is idle before its last block, and that in the middle, which has most, needs no more steps
+/// than it has blocks.
+fn line_exchange(size: u32, pieces: u32) -> Vec<Sending> {
+    let mut list = Vec::new();
+    for (source, block) in (0..size).flat_map(|source| (0..size).map(move |block| (source, block))) {
+        let up = source < block;
+        // Downwards as upwards on the line the other way round.
+        let place = |npu: u32| if up { npu } else { size - 1 - npu };
+        for at in place(source)..place(block) {
+            let step = (size - 1 - place(block)) * (at + 1) + at - place(source);
+            let (from, to, direction) = (place(at), place(at + 1), u32::from(!up));
+            list.push(Sending { step, from, to, direction, pieces: 0..pieces, blocks: block..block + 1, source });
         }
     }
     list
@@ -193,6 +217,29 @@ mod tests {
             }
         }
     }
+    /// In the AllToAll of a line a block has come before it goes on, and no link is idle before its last one.
+    #[test]
+    fn lines_exchange() {
+        for size in 2..=9 {
+            let list = messages(DimensionShape::Line, size, Basic::Exchange, 1);
+            assert_eq!(list.len() as u64, (u64::from(size).pow(3) - u64::from(size)) / 3);
+            assert!(list.len() as u64 <= u64::from(size) * count(DimensionShape::Line, size.into(), Basic::Exchange));
+            for message in list.iter().filter(|message| message.from != message.source) {
+                let same = |other: &&Sending| (&other.blocks, other.source) == (&message.blocks, message.source);
+                let before = list.iter().filter(same).find(|other| other.to == message.from).unwrap();
+                assert!(before.step < message.step, "{size}: {message:?}");
+            }
+            for from in 0..size - 1 {
+                let blocks = (from + 1) * (size - 1 - from);
+                for (from, to) in [(from, from + 1), (size - 1 - from, size - 2 - from)] {
+                    let on_link = list.iter().filter(|message| (message.from, message.to) == (from, to));
+                    let steps: Vec<u32> = on_link.map(|message| message.step).collect();
+                    assert_eq!(steps, (0..blocks).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
     /// On a line every link carries a block a step, and ends are not as others are.
     #[test]
     fn lines() {

@@ -4,12 +4,11 @@ use crate::cost::CostModel;
 use antiphon_base::error::{Code, Error, Result};
 use antiphon_base::units::Rate;
 use antiphon_model::fabric::rails::{ports, rails};
-use antiphon_model::fabric::{Coordinates, Dimension, DimensionShape, Fabric, LinkId, NodeId, Product};
+use antiphon_model::fabric::{
+    Coordinates, Dimension, DimensionPart, DimensionShape, Fabric, Link, LinkId, Node, NodeId, Product, Shape,
+};
 use antiphon_model::system::System;
 use antiphon_model::topology::{MAX_DIMENSIONS, Topology};
-
-/// No link: beyond the end of a line.
-const NONE: LinkId = LinkId::MAX;
 
 /// A topology with a node for every NPU and switch.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,11 +20,13 @@ pub struct Expansion {
     product: Product,
     /// The rank of every NPU.
     ranks: Vec<u32>,
+    /// Where NPUs are in the fabric, whose dimensions may be several of the topology.
+    places: Coordinates,
+    /// What each dimension is a part of, if it is one.
+    parts: Vec<Option<DimensionPart>>,
     /// By dimension and NPU the links to its neighbours: up and down on lines and rings, by distance in cliques, to the
-    /// switch and from it.
-    ports: Vec<Vec<LinkId>>,
-    /// The dimension of every link.
-    dimension_of: Vec<u8>,
+    /// switch and from it; `None` beyond the end of a line. Of a part, those of its dimension of the fabric.
+    ports: Vec<Vec<Option<LinkId>>>,
 }
 
 impl Expansion {
@@ -39,72 +40,113 @@ impl Expansion {
         let mut ports = |dimension| {
             let first = next;
             next += (topology.npus() * ports(dimension)) as LinkId;
-            (first..next).collect()
+            (first..next).map(Some).collect()
         };
         let ports = topology.dimensions.iter().map(&mut ports).collect();
         let product = fabric.product().expect("rails are a product").clone();
         Ok(Expansion::of_parts(topology.clone(), fabric, product, ports))
     }
 
-    /// A fabric that is a product, with the rates that its links have on `system`: the nearest dimension first, in every
-    /// one the slowest counts. What an NPU can send into a line is the rate of one link, since those at the ends have no other.
-    /// O(nodes * links of a node).
+    /// A fabric that is a product, or a graph whose links are labelled as one ([`Product::named`]), with the rates that its
+    /// links have on `system`: the nearest dimension first, in every one the slowest counts. What an NPU can send into a line
+    /// is the rate of one link, since those at the ends have no other. O(nodes * links of a node).
     ///
     /// # Errors
     /// [`Code::NotApplicable`] for other fabrics, and those of more than eight dimensions.
     pub fn of(fabric: &Fabric, system: &System) -> Result<Expansion> {
-        let refuse = |why: String| Err(Error::new(Code::NotApplicable, why));
-        let Some(product) = fabric.product().map(Product::without_ones) else {
-            return refuse("it is no intact product of dimensions".into());
+        let Some(whole) = Product::of(fabric) else {
+            return Err(Error::new(Code::NotApplicable, "it is no intact product of dimensions"));
         };
-        if product.dimensions.len() > MAX_DIMENSIONS {
-            let count = product.dimensions.len();
-            return refuse(format!("it has {count} dimensions; at most {MAX_DIMENSIONS} are scheduled"));
+        let parts = (0..whole.dimensions.len()).map(|dimension| DimensionPart { dimension, step: 1 }).collect();
+        Expansion::of_product(fabric, system, &whole, &whole, parts)
+    }
+
+    /// The same of a fabric of packages, with dimensions inside packages and between them. From package to package NPUs that
+    /// have the same place in theirs are neighbours: a message passes all between them on its line, so as many messages share
+    /// a link as a package has NPUs along the dimension. `None` without packages that are equal boxes and divide a dimension.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] for more than eight dimensions.
+    pub fn in_packages(fabric: &Fabric, system: &System) -> Result<Option<Expansion>> {
+        let Some(whole) = Product::of(fabric).filter(Product::is_direct) else { return Ok(None) };
+        let Some(packages) = whole.packages(fabric) else { return Ok(None) };
+        let (product, parts) = whole.in_packages(&packages);
+        if parts.len() == whole.dimensions.len() {
+            return Ok(None);
+        }
+        Expansion::of_product(fabric, system, &whole, &product, parts).map(Some)
+    }
+
+    /// A fabric that is `whole`, with the dimensions of `product`, which are `parts` of those of `whole`.
+    fn of_product(
+        fabric: &Fabric,
+        system: &System,
+        whole: &Product,
+        product: &Product,
+        parts: Vec<DimensionPart>,
+    ) -> Result<Expansion> {
+        let refuse = |why: String| Err(Error::new(Code::NotApplicable, why));
+        if parts.len() > MAX_DIMENSIONS {
+            return refuse(format!("it has {} dimensions; at most {MAX_DIMENSIONS} are scheduled", parts.len()));
         }
         let costs = CostModel::in_packets(system);
-        let (mut dimensions, mut all) = (vec![], vec![]);
-        for (number, dimension) in product.dimensions.iter().enumerate() {
-            let (shape, ports) = ports_along(fabric, &product, number);
-            if shape == DimensionShape::Switch && !dimension.size.is_power_of_two() {
+        let package = |node: NodeId| fabric.nodes[node as usize].package;
+        let (mut dimensions, mut all, mut split) = (vec![], vec![], vec![]);
+        for (part, along) in parts.iter().zip(&product.dimensions) {
+            let (line_shape, ports) = whole.ports(fabric, part.dimension);
+            let is_split = along.size < whole.dimensions[part.dimension].size;
+            let shape = match along.shape {
+                _ if !is_split => line_shape,
+                DimensionShape::Line if along.size == 2 => DimensionShape::Clique,
+                shape => shape,
+            };
+            if shape == DimensionShape::Switch && !along.size.is_power_of_two() {
                 return refuse(format!(
                     "halving-doubling on a switch needs a power of two of ranks, not {}",
-                    dimension.size
+                    along.size
                 ));
             }
-            let links = || ports.iter().filter(|&&link| link != NONE).map(|&link| fabric.link(link));
-            let rate = links().map(|link| system.rate_of(link).0).min().unwrap_or(1);
-            let latency = costs.channel(links()).latency_ps;
+            // Of a part, those between packages or those inside.
+            let links = |kinds: &'static [bool]| {
+                let links = ports.iter().flatten().map(|&link| fabric.link(link));
+                links.filter(move |link| !is_split || kinds.contains(&(package(link.from) != package(link.to))))
+            };
+            let latency = |kinds| costs.channel(links(kinds)).latency_ps;
+            let (step, mut kinds, mut latency_ps) = (u64::from(part.step), &[false][..], latency(&[false]));
+            if step > 1 {
+                kinds = &[false, true];
+                latency_ps = latency(&[true]).saturating_add(latency_ps.saturating_mul(step - 1));
+            }
+            let rate = links(kinds).map(|link| system.rate_of(link).0).min().unwrap_or(1) / step;
             let (ways, hops) = match shape {
                 DimensionShape::Line => (1, 1),
                 DimensionShape::Ring => (2, 1),
-                DimensionShape::Clique => (dimension.size - 1, 1),
+                DimensionShape::Clique => (along.size - 1, 1),
                 DimensionShape::Switch => (1, 2),
             };
             dimensions.push(Dimension {
-                rate: Some(Rate(rate.saturating_mul(ways))),
-                latency: Some(latency.saturating_mul(hops).saturating_add(costs.received_ps())),
-                energy: dimension.energy,
-                ..Dimension::new(shape, dimension.size)
+                rate: Some(Rate(rate.saturating_mul(ways).max(1))),
+                latency: Some(latency_ps.saturating_mul(hops).saturating_add(costs.received_ps())),
+                energy: along.energy,
+                ..Dimension::new(shape, along.size)
             });
             all.push(ports);
+            split.push(is_split.then_some(*part));
         }
         // As on rails: the nearest first, of equally near ones that along which ranks are numbered first.
         let mut order: Vec<usize> = (0..dimensions.len()).collect();
         order.sort_by_key(|&number| (dimensions[number].nearness(), product.coordinates.stride(number)));
-        let topology = Topology {
-            name: fabric.name.clone(),
-            dimensions: order.iter().map(|&number| dimensions[number]).collect(),
-        };
+        let dimensions = order.iter().map(|&number| dimensions[number]).collect();
+        let topology = Topology { name: fabric.name.clone(), dimensions };
         let all = order.iter().map(|&number| std::mem::take(&mut all[number])).collect();
-        Ok(Expansion::of_parts(topology, fabric.clone(), product.along(&order), all))
+        let parts = order.iter().map(|&number| split[number]).collect();
+        let expansion = Expansion::of_parts(topology, fabric.clone(), product.along(&order), all);
+        Ok(Expansion { parts, places: whole.coordinates.clone(), ..expansion })
     }
 
-    fn of_parts(topology: Topology, fabric: Fabric, product: Product, ports: Vec<Vec<LinkId>>) -> Expansion {
-        let mut dimension_of = vec![0; fabric.links.len()];
-        for (number, ports) in (0..).zip(&ports) {
-            ports.iter().filter(|&&link| link != NONE).for_each(|&link| dimension_of[link as usize] = number);
-        }
-        Expansion { ranks: product.ranks(&fabric), topology, fabric, product, ports, dimension_of }
+    fn of_parts(topology: Topology, fabric: Fabric, product: Product, ports: Vec<Vec<Option<LinkId>>>) -> Expansion {
+        let (places, parts) = (product.coordinates.clone(), vec![None; ports.len()]);
+        Expansion { ranks: product.ranks(&fabric), topology, fabric, product, places, parts, ports }
     }
 
     /// Where NPUs are.
@@ -123,63 +165,68 @@ impl Expansion {
         let of = |npu| self.coordinates().of(npu, dimension);
         let size = self.coordinates().sizes()[dimension];
         let along = &self.topology.dimensions[dimension];
+        if let Some(part) = self.parts[dimension] {
+            // In a clique, which is of two, the direction is that to the other.
+            let is_up = if along.shape == DimensionShape::Clique { of(from) < of(to) } else { direction == 0 };
+            let length = self.places.sizes()[part.dimension];
+            let next = |npu: &u32| {
+                let at = self.places.of(*npu, part.dimension);
+                self.places.with(*npu, part.dimension, (at + if is_up { 1 } else { length - 1 }) % length)
+            };
+            let passed = std::iter::successors(Some(from), |npu| Some(next(npu))).take(part.step as usize);
+            return passed.filter_map(|npu| self.ports[dimension][2 * npu as usize + usize::from(!is_up)]).collect();
+        }
         let port =
             |npu: u32, number: u32| self.ports[dimension][npu as usize * ports(along) as usize + number as usize];
         match along.shape {
-            DimensionShape::Line | DimensionShape::Ring => vec![port(from, direction)],
-            DimensionShape::Clique => vec![port(from, (of(to) + size - of(from)) % size - 1)],
-            DimensionShape::Switch => vec![port(from, 0), port(to, 1)],
+            DimensionShape::Line | DimensionShape::Ring => port(from, direction).into_iter().collect(),
+            DimensionShape::Clique => port(from, (of(to) + size - of(from)) % size - 1).into_iter().collect(),
+            DimensionShape::Switch => [port(from, 0), port(to, 1)].into_iter().flatten().collect(),
         }
     }
 
-    /// The dimension of each link, from 0.
-    pub fn dimension_of(&self, link: LinkId) -> usize {
-        self.dimension_of[link as usize].into()
-    }
-}
-
-/// The links of every NPU along a dimension, and how they join its NPUs: a ring of two with one link each way is a clique.
-fn ports_along(fabric: &Fabric, product: &Product, number: usize) -> (DimensionShape, Vec<LinkId>) {
-    let (coordinates, size) = (&product.coordinates, product.coordinates.sizes()[number]);
-    let node = |npu: u32| product.nodes[npu as usize];
-    let between = |from: NodeId, to: NodeId| {
-        let links = fabric.out_links(from).iter().copied();
-        links.filter(move |&link| fabric.link(link).to == to)
-    };
-    let peer = |npu: u32, offset: u32| coordinates.with(npu, number, (coordinates.of(npu, number) + offset) % size);
-    let shape = match product.dimensions[number].shape {
-        DimensionShape::Ring | DimensionShape::Line if size == 2 && between(node(0), node(peer(0, 1))).count() == 1 => {
-            DimensionShape::Clique
+    /// The fabric of a line along a dimension alone, with its switch if it has one. O(links).
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] if a link differs from those that are parallel to it, or the dimension is part of another.
+    pub fn line(&self, dimension: usize) -> Result<Fabric> {
+        let refuse = |why: String| Err(Error::new(Code::NotApplicable, why));
+        if self.parts[dimension].is_some() {
+            return refuse(
+                "lines inside packages share links with those between them, so that none stands for all".into(),
+            );
         }
-        shape => shape,
-    };
-    let mut ports = vec![];
-    for npu in 0..coordinates.count() {
-        let (at, own) = (coordinates.of(npu, number), node(npu));
-        let to = |offset: u32| between(own, node(peer(npu, offset)));
-        match shape {
-            DimensionShape::Line => {
-                ports.push(if at + 1 < size { to(1).next().unwrap_or(NONE) } else { NONE });
-                ports.push(if at > 0 { to(size - 1).next().unwrap_or(NONE) } else { NONE });
-            }
-            // In a ring of two the last of the links between them goes down.
-            DimensionShape::Ring => {
-                ports.extend([to(1).next().unwrap_or(NONE), to(size - 1).next_back().unwrap_or(NONE)]);
-            }
-            DimensionShape::Clique => ports.extend((1..size).map(|offset| to(offset).next().unwrap_or(NONE))),
-            DimensionShape::Switch => {
-                let other = node(peer(npu, 1));
-                let switches = fabric.out_links(own).iter().copied().filter(|&up| {
-                    let middle = fabric.link(up).to;
-                    fabric.nodes[middle as usize].rank.is_none() && between(middle, other).next().is_some()
-                });
-                let up = switches.clone().next();
-                let down = up.and_then(|up| between(fabric.link(up).to, own).next());
-                ports.extend([up.unwrap_or(NONE), down.unwrap_or(NONE)]);
+        let Dimension { shape, size, .. } = self.topology.dimensions[dimension];
+        let switch = size as NodeId;
+        // Of the nodes, those that hold NPUs.
+        let positions = self.product.positions(self.fabric.nodes.len());
+        let place = |node: NodeId| {
+            positions[node as usize].map_or(switch, |position| self.coordinates().of(position, dimension))
+        };
+        let of_npu = |npu: u32| {
+            let ports = ports(&self.topology.dimensions[dimension]) as usize;
+            self.ports[dimension][npu as usize * ports..][..ports].iter().flatten().map(|&link| {
+                let link = self.fabric.link(link);
+                Link { from: place(link.from), to: place(link.to), ..link.clone() }
+            })
+        };
+        let lines: Vec<u32> = self.coordinates().line(0, dimension).collect();
+        for npu in 0..self.coordinates().count() {
+            if !of_npu(npu).eq(of_npu(lines[self.coordinates().of(npu, dimension) as usize])) {
+                return refuse(format!(
+                    "its lines along dimension {} differ, so that none stands for all",
+                    dimension + 1
+                ));
             }
         }
+        let mut nodes: Vec<Node> = (0..switch).map(|rank| Node::rank(rank, [f64::from(rank)])).collect();
+        if shape == DimensionShape::Switch {
+            nodes.push(Node::switch("switch", [-1.0]));
+        }
+        let links = lines.iter().flat_map(|&npu| of_npu(npu)).collect();
+        let product = Product::first_fastest(vec![Dimension::new(shape, size)]);
+        Fabric::new(format!("{} of {}", shape.name(), self.topology.name), Shape::Product(product), nodes, links)
     }
-    (shape, ports)
 }
 
 #[cfg(test)]
@@ -195,14 +242,12 @@ mod tests {
         assert_eq!((fabric.ranks(), fabric.nodes.len()), (48, 48 + 12));
         assert_eq!(fabric.links.len(), 48 * (2 + 2 + 2));
         assert!(fabric.nodes.iter().all(|node| node.coords.len() == 3));
-        for (id, link) in (0..).zip(&fabric.links) {
-            assert_eq!(link.dimension, (expansion.dimension_of(id) + 1).to_string());
-        }
         // What leaves an NPU in a dimension adds up to its rate.
         for npu in 0..48 {
             for (number, dimension) in topology.dimensions.iter().enumerate() {
-                let own = fabric.out_links(npu).iter().filter(|&&link| expansion.dimension_of(link) == number);
-                let rate: u64 = own.map(|&link| fabric.link(link).rate.unwrap().0).sum();
+                let own = fabric.out_links(npu).iter().map(|&link| fabric.link(link));
+                let own = own.filter(|link| link.dimension == (number + 1).to_string());
+                let rate: u64 = own.map(|link| link.rate.unwrap().0).sum();
                 assert_eq!(rate, dimension.npu_rate().0);
             }
         }

@@ -37,4 +37,4 @@ pub use symmetry::{SymmetryProof, prove_by_symmetry};
 pub use task::{Chunks, Policy, RailsTask, check_steps, chunks_of};
 
 #[cfg(test)]
-mod themis_tests;
+mod stage_tests;

@@ -279,13 +279,15 @@ impl RailsPlan {
     }
 
     /// What an NPU sends in one stage, as a share of the chunk where it is largest. In an AllToAll on a
-    /// ring the NPUs between pass data on: the mean distance counts. A switch that reduces and
+    /// ring the NPUs between pass data on: the mean distance counts; on a line what its middle link carries. A switch that reduces and
     /// multicasts halves an AllReduce's traffic: each NPU sends a chunk once and receives it once, and
     /// either stage is counted as half of both directions.
     pub(super) fn share(&self, dimension: &Dimension, basic: Basic) -> (u64, u64) {
         let size = dimension.size;
         match basic {
-            Basic::Exchange if dimension.shape == DimensionShape::Ring => (size * size / 4, size),
+            Basic::Exchange if matches!(dimension.shape, DimensionShape::Ring | DimensionShape::Line) => {
+                (size * size / 4, size)
+            }
             Basic::Reduce | Basic::Gather if self.offloads(dimension) && self.kind == Kind::AllReduce => (1, 2),
             _ => (size - 1, size),
         }

@@ -12,9 +12,9 @@ from antiphon.collective.choices import Choice
 from antiphon.collective.matrix import size_text
 from antiphon.collective.result import ALL_RANKS
 from antiphon.library.tuner import Row
-from antiphon.results import Bound, Replanned, rows_of
+from antiphon.results import AtScale, Bound, Replanned, rows_of
 from antiphon.view.document import Document, Note, Table, Verbatim, dim, document, facts, left_out, table_of
-from antiphon.view.documents.energy import energy_facts, share_of_least, unknown
+from antiphon.view.documents.energy import cost_text, energy_facts, share_of_least, unknown
 from antiphon.view.documents.fabric import fabric_map
 from antiphon.view.documents.network import endpoint_use
 from antiphon.view.text import (
@@ -32,6 +32,8 @@ from antiphon.view.text import (
 
 DISPENSABLE = ("Bus bandwidth:", "Steps:", "Links busy:", "Bandwidth:", "Power:")
 """Columns of a comparison that a narrow terminal goes without, the first to go first."""
+BOUNDS = ("volume", "cut", "latency", "strength", "prices", "endpoint", "computation")
+"""Every lower bound; the last two are 0 where endpoints and additions are free, and then say nothing."""
 BUSIEST = 10
 """Rows of the table of links of one run."""
 
@@ -68,7 +70,7 @@ def comparison_document(comparison: antiphon.Comparison) -> Document:
         rate = format_bandwidth(comparison.bytes / beside.time_ns)
         cells = {"Algorithm": name, time: format_time(beside.time_ns), "Bandwidth:": rate, "Proof": "model"}
         table = table.with_row(cells, "cyan")
-    bound = comparison.bound
+    bound, cost = comparison.bound, comparison.cost
     late = "Not timed: their busiest links alone take more than five times as long as the best"
     apart = "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."
     return document(
@@ -79,6 +81,7 @@ def comparison_document(comparison: antiphon.Comparison) -> Document:
         and f"{beside.library} is its own cost model, not a schedule; a run should take about"
         f" {format_time(beside.expected_ns)} (docs/explanation/library.md).",
         bound.limit.text and f"Limit: {limit_text(bound)}",
+        cost is not None and (cost.wire_mm is not None or "io=" in comparison.fabric) and cost_text(cost),
         [f"Certificate: {text}" for text in map(certified_run, comparison.ranking) if text],
         any(run.bound_of != ALL_RANKS for run in comparison.runs) and apart,
         [_platform(run) for run in comparison.runs[:1]],
@@ -88,9 +91,21 @@ def comparison_document(comparison: antiphon.Comparison) -> Document:
 
 def best_document(documents: Sequence[Mapping[str, Any]]) -> Document:
     """The best of the comparisons on several fabrics, one below the other."""
-    rows = [{"fabric": document["fabric"], "best": next(iter(document["runs"]), None)} for document in documents]
-    columns = "Fabric {fabric} | Best {best.algorithm} | Time: {best.time_ns} | Of bound: {best.efficiency:.1%}"
-    return document(table_of(rows, columns, "The best on each fabric"))
+    rows = [{**document, "best": next(iter(document["runs"]), None)} for document in documents]
+    columns = (
+        "Fabric {fabric} | Best {best.algorithm} | Time: {best.time_ns} | Of bound: {best.efficiency:.1%}"
+        " | Ports: {cost.ports} | I/O: {cost.io_gb_per_s} | Across: {cost.bisection_gb_per_s} | Wires: {wires}"
+        " | Routers: {cost.area_mm2:,.2f} mm²"
+    )
+    wires = [row["cost"]["wire_mm"] for row in rows]
+    table = table_of(
+        rows,
+        columns,
+        "The best on each fabric",
+        without=() if any(wires) else ("Wires:",),
+        wires=lambda row: "-" if row["cost"]["wire_mm"] is None else f"{row['cost']['wire_mm']:,.0f} mm",
+    )
+    return document(replace(table, dispensable=("Across:", "Wires:", "Routers:", "I/O:", "Ports:")))
 
 
 def run_document(run: antiphon.Run, fabric: antiphon.Fabric | None = None) -> Document:
@@ -193,7 +208,7 @@ def tuner_document(title: str, rows: Sequence[Row]) -> Document:
 
 def bound_document(title: str, lower: Bound) -> Document:
     """Every lower bound, and what the largest rests on."""
-    times = {name: getattr(lower, f"{name}_ns") for name in ("volume", "cut", "latency", "strength", "prices")}
+    times = {name: ns for name in BOUNDS if (ns := getattr(lower, f"{name}_ns")) or name not in BOUNDS[-2:]}
     texts = {name: "not applicable" if time is None else format_time(time) for name, time in times.items()}
     texts[lower.binding] += " (binding)"
     styles = ["bold" if name == lower.binding else "" for name in texts]
@@ -247,6 +262,25 @@ def replanned_document(found: Replanned, system: str) -> Document:
         if trees
         else "  Planned anew: its trees before are nothing to start from",
         "  Took " + ", ".join(f"{format_time(took * 1e6)} for {part}" for part, took in times),
+    )
+
+
+def scaled_document(found: AtScale) -> Document:
+    """What each algorithm takes, and what was checked in place of a list."""
+    rows = list(found.runs.rows())
+    table = table_of(
+        rows,
+        "Algorithm {algorithm} | Time: {time_ns} | Of bound: {efficiency:.1%} | Bandwidth:"
+        " {algorithm_bandwidth_gb_per_s} | Messages: {messages:,} | Energy: {dynamic_j}",
+        f"{found.collective} of {antiphon.format_bytes(found.bytes)} on {found.fabric}, {found.ranks:,} ranks"
+        f" (system {found.system}, {found.fidelity})",
+    )
+    return document(
+        table,
+        [f"Lower bound: {format_time(row['bound_ns'])} ({row['binding']})" for row in rows[:1]],
+        [f"In place of a list, {row['algorithm']}: {row['in_place']}" for row in rows],
+        [f"✓ {row['algorithm']}: {row['proof']}" for row in rows],
+        left_out([f"{row['algorithm']}: {row['reason']}" for row in found.refused.rows()]),
     )
 
 

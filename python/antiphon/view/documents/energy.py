@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from antiphon.results import Area, Energy
+from antiphon.results import Area, Energy, FabricCost
 from antiphon.results.energy import PARTS
 from antiphon.view.document import Document, Note, Table, dim, document, table_of
-from antiphon.view.text import digits, format_energy, format_power
+from antiphon.view.text import digits, format_bandwidth, format_energy, format_power
 
 STATIC = 4
 """Static powers of a system."""
@@ -74,8 +74,21 @@ def unknown(energy: Energy | None) -> list[Note]:
     return dim(f"Unknown, counted as nothing: {unknown} (--set gives them; docs/explanation/energy.md)")
 
 
-def area_document(fabric: str, area: Area) -> Document:
-    """A row for each part."""
+def cost_text(cost: FabricCost) -> str:
+    """What a fabric costs to build, in a line."""
+    rate, io = format_bandwidth(cost.link_gb_per_s), format_bandwidth(cost.io_gb_per_s)
+    ports = f"{cost.ports} ports of up to {rate}, {io} a node"
+    edge = f"{cost.beachfront_mm:.3g} mm of edge"
+    wires = f"{cost.links} links"
+    if cost.wire_mm is not None:
+        wires += f" of {cost.wire_mm:,.4g} mm together, the longest {cost.longest_link_mm:.4g} mm"
+    across = cost.bisection_gb_per_s
+    middle = "" if across is None else f"; {format_bandwidth(across)} across the middle"
+    return f"Cost: {ports} ({edge}); {wires}{middle}; routers {cost.area_mm2:,.3f} mm²"
+
+
+def area_document(fabric: str, area: Area, cost: FabricCost) -> Document:
+    """A row for each part, and what the fabric costs besides."""
     parts = table_of(
         area.parts.rows(),
         "Part {part} | Count: {count} | Area of one: {one} µm² | All: {all} mm² | Power of one: {power}"
@@ -85,4 +98,8 @@ def area_document(fabric: str, area: Area) -> Document:
         all=lambda row: digits(row["count"] * row["area_um2"] * 1e-6),
         power=lambda row: "" if math.isnan(row["power_mw"]) else format_power(row["power_mw"] * 1e-3),
     )
-    return document(parts, f"All together: {area.total_mm2:,.3f} mm²")
+    return document(
+        parts,
+        f"All together: {area.total_mm2:,.3f} mm²",
+        f"{cost_text(cost)}, each as wide as the fastest link needs",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import antiphon
+from antiphon.results.table import known_rows
 from antiphon.view.document import Document, Table, dim, document, table_of
 from antiphon.view.text import format_bandwidth, format_time
 
@@ -22,7 +23,7 @@ def expectation_document(found: antiphon.Expectation) -> Document:
 
 def sizes_table(found: antiphon.Expectation) -> Table:
     """What is expected and measured of each size."""
-    rows = [{key: None if value != value else value for key, value in row.items()} for row in found.rows.rows()]
+    rows = known_rows(found.rows)
     measured = any(row["measured_us"] for row in rows)
     return table_of(
         rows,

@@ -101,7 +101,7 @@ class Drawing:
         ghosts: paths of links that were dropped.
         frames: boxes around nodes.
         sides: of a cut or partition, the path that joins the nodes of each part.
-        limits: the links that a lower bound rests on.
+        limits: the links that a lower bound by rates rests on.
         sentence: what names that bound.
         signs: the legend, (kind, text) of everything drawn that needs a word.
         heat: whether nodes are cells, and links are not drawn.
@@ -142,7 +142,7 @@ class Drawing:
         if self.ghosts:
             found.append(("ghost", "dropped link"))
         if self.limits and not self.heat:
-            found.append(("limit", "link that the lower bound rests on"))
+            found.append(("limit", "link that the lower bound by rates rests on"))
         cut = ("side that the links of the cut leave", "side that they lead to")
         texts_of_sides = cut if self.sentence.startswith("Cut") else ("a group of ranks of the partition",)
         found += [(f"side{number}", text) for number, text in enumerate(texts_of_sides) if self.sides]

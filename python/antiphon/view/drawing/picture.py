@@ -21,7 +21,7 @@ from antiphon.given import as_fabric
 from antiphon.view.drawing.drawing import Drawing, draw
 from antiphon.view.drawing.trees import classes_of, patterns
 from antiphon.view.pages.page import page_template
-from antiphon.view.text import format_time, without_ranks
+from antiphon.view.text import binding_sentence, format_time, without_ranks
 
 MOST_PATTERNS = 6
 """Drawn beside each other; the picture says how many more there are."""
@@ -148,7 +148,7 @@ def _of_run(fabric: Fabric, run: Run) -> Picture:
     inner = _inner(drawing, None, classes) if drawing.heat else _inner(drawing, classes)
     lines = [
         f"{format_time(run.time_ns)} ({run.fidelity}){without_ranks(run.excluded_ranks, ', {}')}",
-        drawing.sentence,
+        binding_sentence(run.bound, drawing.sentence),
     ]
     what = "a node whose links are" if drawing.heat else "a link that is"
     signs = [

@@ -18,20 +18,42 @@ def page_of(result: Any, fabric: Fabric | None = None) -> str:
     Raises:
         AntiphonError: ``not-applicable`` if the fabric is drawn, and has no name by which it can be made again.
     """
-    from antiphon.view.pages import comparison, emulated, expected, noc, rails, simulation, study, training, tuning
+    from antiphon.view.pages import (
+        comparison,
+        emulated,
+        expected,
+        exploration,
+        limits,
+        llm,
+        noc,
+        rails,
+        simulation,
+        study,
+        survival,
+        training,
+        tuning,
+        varied,
+    )
 
     makers: dict[str, Callable[[Any], str]] = {
+        "BesideRun": lambda run: varied.render_beside(fabric or _fabric(run), run),
+        "BestPlans": llm.render_plans,
         "Comparison": lambda found: comparison.render(fabric or _fabric(found), found),
         "Emulated": emulated.render,
         "Expectation": expected.render,
+        "Limits": limits.render,
+        "Exploration": exploration.render,
         "NocResult": lambda run: noc.render([run]),
         "RailsFlights": lambda run: rails.render_flights([run]),
         "RailsRun": lambda run: rails.render([run]),
         "Run": lambda run: simulation.render(fabric or _fabric(run), run),
         "Saturation": noc.render_saturation,
+        "StepRun": llm.render,
         "Study": study.render,
+        "Survival": lambda found: survival.render(fabric or _fabric(found), found),
         "Training": lambda run: training.render([(run, [])]),
         "Tuning": tuning.render,
+        "Variations": varied.render,
     }
     maker = makers.get(type(result).__name__)
     return _figures(result) if maker is None else maker(result)
@@ -53,4 +75,4 @@ def _fabric(result: Any) -> Fabric:
     except AntiphonError:
         message = f"the page draws {result.fabric:.80}, which has no specification: give the fabric, too"
         raise AntiphonError(message, "not-applicable") from None
-    return whole if result.group is None else whole.group(",".join(map(str, result.group)))
+    return whole if getattr(result, "group", None) is None else whole.group(",".join(map(str, result.group)))

@@ -165,27 +165,41 @@ def line(
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: its name, its length and what is written beside it; ``look`` is its colour."""
+    """A bar: its name, its length and what is written beside it. ``parts`` from its left have a length, a colour and
+    what is shown at the pointer."""
 
     name: str
     value: float
     text: str
     colour: str = "var(--bar)"
+    parts: Sequence[tuple[float, str, str]] = ()
+
+    @property
+    def blocks(self) -> list[tuple[float, float, str, str]]:
+        """Where each part begins, its length, its colour and its text; of a bar without parts, itself."""
+        blocks, start = [], 0.0
+        for length, colour, text in self.parts or [(self.value, self.colour, f"{self.name}: {self.text}")]:
+            blocks.append((start, length, colour, text))
+            start += length
+        return blocks
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars from the left; nothing can be left of the dashed line at ``bound``."""
+    """Bars from the left; the dashed line at ``bound`` is what they are held against, such as the least there can be.
+    ``legend`` has the name and the colour of what bars are made of."""
 
     label: str
     bars: Sequence[Bar]
     bound: tuple[float, str] | None = None
+    legend: Sequence[tuple[str, str]] = ()
     kind: str = "bars"
 
     @property
     def pixels(self) -> float:
         """Of a unit."""
-        return BARS / (max((bar.value for bar in self.bars), default=0.0) or 1.0)
+        bound = [] if self.bound is None else [self.bound[0]]
+        return BARS / (max([*(bar.value for bar in self.bars), *bound], default=0.0) or 1.0)
 
     @property
     def margin(self) -> float:

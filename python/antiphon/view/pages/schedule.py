@@ -71,11 +71,11 @@ def render(fabric: Fabric, schedule: Schedule, proof: Proof, shown: Document) ->
         ],
         wrong=not proof.complete,
         player=steps_of(fabric, schedule),
-        picture=_carried(fabric, drawing, carried),
+        picture=carried_picture(fabric, drawing, carried, "schedule"),
     )
 
 
-def _carried(fabric: Fabric, drawing: Drawing, carried: NDArray[np.float64]) -> Picture:
+def carried_picture(fabric: Fabric, drawing: Drawing, carried: NDArray[np.float64], name: str) -> Picture:
     """The fabric, links coloured by their bytes; on a heat map nodes, by the mean of the links that leave them."""
     label = "The fabric, links coloured by the bytes that they carry"
     if drawing.heat:
@@ -83,10 +83,10 @@ def _carried(fabric: Fabric, drawing: Drawing, carried: NDArray[np.float64]) -> 
         count = len(drawing.nodes)
         means = np.bincount(leaving, carried, count) / np.maximum(np.bincount(leaving, minlength=count), 1)
         text = "Each cell is a node: the darker, the more bytes the links that leave it carry, on average."
-        return Picture(drawing, "What links carry", text, label, "schedule", node_classes=_levels(means))
+        return Picture(drawing, "What links carry", text, label, name, node_classes=_levels(means))
     text = "The darker a link, the more bytes it carries; the darkest carries the most."
     titles = [f"{each.name}: {size:,.0f} bytes" for each, size in zip(drawing.links, carried, strict=True)]
-    return Picture(drawing, "What links carry", text, label, "schedule", _levels(carried), titles)
+    return Picture(drawing, "What links carry", text, label, name, _levels(carried), titles)
 
 
 def _levels(values: NDArray[np.float64]) -> list[str]:

@@ -2,7 +2,7 @@
 
 use super::{Imported, Port};
 use crate::fabric::file::check_name;
-use crate::fabric::spec::Parameters;
+use crate::fabric::link::LinkParameters;
 use crate::fabric::{Fabric, Link, MAX_LINKS, MAX_NODES, MAX_RANKS, Node, NodeId, Shape};
 use antiphon_base::error::{Code, Error, Result};
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 pub struct JoinedBoxes {
     /// Boxes.
     pub count: usize,
-    /// Rate and latency of a link to a rail.
-    pub rail: Option<Parameters>,
+    /// What `@rails` gives of a link to a rail.
+    pub rail: Option<LinkParameters>,
 }
 
 impl JoinedBoxes {
@@ -61,7 +61,7 @@ impl JoinedBoxes {
                     check_name(&called)?;
                     ids[id as usize] = joined.len() as NodeId;
                     let rank = node.rank.map(|rank| rank + (at * ranks) as u32);
-                    joined.push(Node { name: called, rank, coords: vec![], compute: node.compute });
+                    joined.push(Node { name: called, rank, coords: vec![], ..node.clone() });
                 }
             }
         }
@@ -107,8 +107,8 @@ impl JoinedBoxes {
 
     /// Sets what joins a card to its rail, where that is given.
     fn set(self, link: &mut Link) {
-        if let Some((rate, latency)) = self.rail {
-            (link.rate, link.latency) = (Some(rate), latency.or(link.latency));
+        if let Some(rail) = self.rail {
+            rail.or(LinkParameters::of(link)).set(link);
         }
     }
 

@@ -10,7 +10,7 @@ mod hwloc;
 mod infragraph;
 mod nccl;
 mod ns3;
-mod rates;
+pub(super) mod rates;
 mod xml;
 mod yaml;
 

@@ -37,6 +37,20 @@ pub fn trees(request: &Request) -> Option<Vec<Tree>> {
     Some(branchings(fabric.ranks(), &arcs, collective.root)?.into_iter().map(tree).collect())
 }
 
+/// At least as many trees as [`trees`] has from a root; `None` where it has none.
+pub fn most_from(request: &Request, root: NodeId) -> Option<usize> {
+    let times = flit_times(request);
+    let common = common(&times)?;
+    Some(
+        request
+            .fabric
+            .out_links(root)
+            .iter()
+            .map(|&link| (common / u128::from(times[link as usize].max(1))) as usize)
+            .sum(),
+    )
+}
+
 /// The least time that is a multiple of all, if the shortest fits into it at most [`MOST_USES`] times.
 fn common(times: &[Picos]) -> Option<u128> {
     let shortest = u128::from(times.iter().copied().min()?.max(1));

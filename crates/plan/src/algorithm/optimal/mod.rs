@@ -8,6 +8,7 @@ mod equal;
 mod parts;
 mod paths;
 mod rivals;
+mod rooted;
 mod stages;
 mod trees;
 
@@ -20,11 +21,10 @@ use antiphon_base::options::{Default::Derived, Opt};
 use antiphon_bound as bound;
 use antiphon_bound::synthesis::{self, Graph, Mixture, Start, Wanted};
 use antiphon_model::collective::Kind;
-use antiphon_model::fabric::LinkId;
 use antiphon_model::schedule::{Certificate, Schedule};
 use before::LeftOver;
+pub(super) use rooted::equal_trees;
 use stages::Stages;
-use std::collections::HashMap;
 use std::time::Instant;
 
 /// See the module.
@@ -48,10 +48,10 @@ const INFO: Info = Info {
 
 /// How near to the optimum a mixture is, relative.
 const ACCURACY: f64 = 1e-3;
-/// Bytes of a shard that take long, so that their time is exact.
-const MANY: u64 = 1 << 32;
 /// Up to so many ranks packings of equal trees are tried beside plans.
 const FEW_RANKS: u32 = 64;
+/// Among more, plans of broadcasts and reductions take long to find, so these go along equal trees where such are known.
+const MANY_RANKS: u32 = 1024;
 
 /// Whether all links have their full speed, and all ranks the same for each other, so that what holds for a product holds.
 fn is_even(request: &Request) -> bool {
@@ -74,20 +74,13 @@ fn most_trees(request: &Request) -> Option<usize> {
 /// As [`synthesis::mixture`].
 fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture> {
     let Request { fabric, system, collective, .. } = *request;
-    let mut wanted = Wanted { accuracy: ACCURACY, level: 0.0, trees: most_trees(request) };
+    let mut wanted = Wanted { accuracy: ACCURACY, level: 0.0, trees: most_trees(request), loss: synthesis::LOSS };
     if collective.kind != Kind::AllToAll {
         // A level of a tree costs the time of a way.
         let costs = request.costs();
         let way = costs.links(fabric).iter().map(|link| link.latency_ps).max().unwrap_or(0) + costs.hand_off_ps();
         wanted.level = way.max(1) as f64 / request.bytes as f64;
-        // Cuts and partitions are sooner found than prices that prove as much.
-        let bytes = fabric.ranks() as u64 * MANY;
-        let known = bound::by_cuts(fabric, system, collective, bytes)?;
-        let least = known.volume_ps.max(known.cut_ps).max(known.strength_ps.unwrap_or(0));
-        start.least = least as f64 / bytes as f64;
-        let prices: HashMap<LinkId, u64> = known.limit.links.iter().copied().zip(known.limit.prices).collect();
-        let price = |arc: &synthesis::Arc| prices.get(&arc.links[0]).map_or(0.0, |&price| price as f64);
-        start.prices = Some(graph.arcs.iter().map(price).collect());
+        start = start.with_cuts(fabric, system, collective, graph)?;
     }
     synthesis::mixture(graph, collective, request.matrix.as_ref(), &wanted, start, request.watch)
         .map_err(|error| error.at(format_args!("{} on {}", request.spec, fabric.name)))
@@ -145,11 +138,22 @@ fn own(request: &Request) -> Result<Bare> {
         }
         _ => (),
     }
+    if request.ranks() > MANY_RANKS
+        && most_trees(request).is_none()
+        && let Some(schedule) = equal_trees(request)?
+    {
+        return Ok((schedule, None));
+    }
     if let Some(stages) = staged(request)? {
         return Ok((stages.schedule(request)?, None));
     }
     let graph = Graph::new(request.fabric, request.system);
-    lowered(request, &graph, &planned(request, &graph, Start::default())?, Tried::All)
+    match planned(request, &graph, Start::default()).and_then(|plan| lowered(request, &graph, &plan, Tried::All)) {
+        Err(error) if error.code == Code::TooLarge && most_trees(request).is_none() => {
+            Ok((equal_trees(request)?.ok_or(error)?, None))
+        }
+        found => found,
+    }
 }
 
 /// The best schedule for a request: its own, or that of a rival if it is sooner through.

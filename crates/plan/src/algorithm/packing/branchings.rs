@@ -5,6 +5,7 @@
 //! least as many arcs enter it as there are trees without a node in it. So all trees grow at once, an arc at a time, and a
 //! maximum flow says whether the rest can still be completed (L. Lovász, "On two minimax theorems in graph theory", 1976).
 
+use antiphon_base::watch::checkpoint;
 use std::collections::VecDeque;
 
 /// A directed arc: from, to, and how many trees may use it.
@@ -148,6 +149,7 @@ impl<'a> Growth<'a> {
 
     /// How much can flow to `sink`, up to `limit`: anything from `source`, and a unit from each of some trees, wherever it is.
     fn flow_to(&mut self, sink: u32, source: u32, trees: u128, limit: usize) -> usize {
+        checkpoint();
         for arc in self.flow.touched.drain(..) {
             self.flow.on[arc as usize] = 0;
         }

@@ -203,7 +203,7 @@ fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec
     }
     // So many messages take seconds to simulate where no periods can be skipped.
     let bearable = (MOST_MESSAGES / timetable.messages().max(1)).max(64) as u64;
-    let (first, most) = timetable.bounds(part.div_ceil(smallest(request)).clamp(1, bearable));
+    let (first, most) = timetable.bounds(part.div_ceil(smallest(request)), bearable);
     let steps = (0..62).flat_map(|exponent| [2u64 << exponent, 3 << exponent]);
     let counts = [1].into_iter().chain(steps.take_while(|&rounds| rounds < most)).chain((most > 1).then_some(most));
     let counts = counts.filter(|&rounds| rounds >= first);

@@ -92,12 +92,12 @@ impl<'a> Timetable<'a> {
         self.rounds.contains(&rounds)
     }
 
-    /// The fewest and the most rounds worth a look, where there are pieces for so many.
-    pub fn bounds(&self, most: u64) -> (u64, u64) {
-        if self.loose && most >= LOOSE_ROUNDS {
-            return (2, LOOSE_ROUNDS);
-        }
-        (*self.rounds.start(), most.min(*self.rounds.end()))
+    /// The fewest and the most rounds worth a look, where there are pieces for so many; without bounds of its own no more
+    /// than are bearable.
+    pub fn bounds(&self, pieces: u64, bearable: u64) -> (u64, u64) {
+        let (first, last) = (*self.rounds.start(), *self.rounds.end());
+        let most = pieces.min(if last == u64::MAX { bearable } else { last }).max(1);
+        if self.loose && most >= LOOSE_ROUNDS { (2, LOOSE_ROUNDS) } else { (first.min(most), most) }
     }
 
     /// With so many bytes that all trees move, other than the buffer.

@@ -1,0 +1,1 @@
+"""Training steps of large models, and what there is to time them."""
