@@ -117,9 +117,7 @@ proptest! {
         for (plan, [quick_s, alone_s, time_s]) in bounds_of(model, fabric, constants, given, &chosen) {
             prop_assert!(quick_s <= time_s, "{plan}: {quick_s} {time_s}");
             prop_assert!(alone_s <= time_s, "{plan}: {alone_s} {time_s}");
-            // Exchanges of tensor groups that lie in two boxes share network links, and take several times as long as alone.
-            let share = if plan.starts_with("tp=16") { 0.1 } else { 0.25 };
-            prop_assert!(alone_s > share * time_s, "{plan}: {alone_s} {time_s}");
+            prop_assert!(alone_s > 0.25 * time_s, "{plan}: {alone_s} {time_s}");
         }
     }
 }

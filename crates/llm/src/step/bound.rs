@@ -114,7 +114,7 @@ pub(crate) struct StepBound {
     /// By stage: what comes after gradients are reduced, and if they are not reduced before, that too.
     update: Vec<f64>,
     late: Vec<f64>,
-    /// How long parameters and gradients that are exchanged for every micro batch (ZeRO-3) keep links busy at least.
+    /// How long parameters (ZeRO-3) and gradients (ZeRO-2 and 3) of every micro batch keep links busy at least.
     carried: f64,
     /// First and last stage reduce the gradients of a shared embedding.
     embedding: Option<f64>,
@@ -170,6 +170,18 @@ impl StepBound {
             flows.as_ref().filter(|_| bytes > 0.0).map_or(0.0, |flows| least(flows[stage].time_alone_s(bytes)))
         };
         let size = f64::from(plan.gradient_bytes);
+        // How long a pass that gathers parameters (ZeRO-3), and one that reduces gradients (ZeRO-2 and 3), keeps links busy, in
+        // picoseconds: of what all data ranks hold, and of experts.
+        let every_micro_batch = |stage: usize, parameters: [f64; 2]| {
+            [0, 1].map(|at| {
+                let time = |flows: &[Option<Rc<Vec<GroupFlow>>>; 2], size: f64| {
+                    let flow = flows[at].as_ref().map_or(0.0, |flows| flows[stage].seconds_per_byte());
+                    (1e12 - 1.0) * flow * size * parameters[at]
+                };
+                let gathered = if plan.zero == 3 { time(&gather, 2.0) } else { 0.0 };
+                [gathered, if plan.zero >= 2 { time(&reduce, size) } else { 0.0 }]
+            })
+        };
         let gathers_first = (1..=2).contains(&plan.zero) && plan.data_overlap;
         let gathers_last = (1..=2).contains(&plan.zero) && !plan.data_overlap;
         let (mut parts, mut update, mut late, mut carried) = (Vec::new(), Vec::new(), Vec::new(), 0f64);
@@ -219,6 +231,15 @@ impl StepBound {
                         (1e12 - 1.0) * size * parameters[at] * flow
                     });
                 }
+                if !plan.data_overlap {
+                    // Those of experts and of the others may use other links.
+                    let [shared, experts] = every_micro_batch(stage, parameters);
+                    let [gathered, reduced] = [0, 1].map(|at| shared[at].max(experts[at]));
+                    times.forward.all += gathered;
+                    times.backward.all += gathered + reduced;
+                    times.input_gradients.all += gathered;
+                    times.weights.all += reduced;
+                }
                 (0..2).for_each(|at| held[at] += parameters[at]);
                 of_stage.push(times);
             }
@@ -229,17 +250,13 @@ impl StepBound {
             update.push(optimizer + if gathers_last { each[0].max(each[1]) } else { 0.0 });
             let is_late = !plan.data_overlap && plan.zero < 2;
             late.push(if is_late { (0..2).map(|at| alone(&reduce[at], stage, size * held[at])).sum() } else { 0.0 });
-            if plan.zero == 3 && plan.data_overlap {
-                // Gathered forward and backward, then reduced: each flow by itself, as two may use other links.
-                let seconds = |flows: &Option<Rc<Vec<GroupFlow>>>, bytes: f64| {
-                    flows.as_ref().map_or(0.0, |flows| flows[stage].seconds_per_byte() * bytes)
-                };
+            if plan.zero >= 2 && plan.data_overlap {
                 // Of DualPipe's parts each has half of the micro batches.
                 let parts = if plan.schedule == PipelineKind::DualPipe { 0.5 } else { 1.0 };
                 let times = f64::from(plan.micro_batches) * parts;
-                for at in 0..2 {
-                    carried = carried.max(times * seconds(&gather[at], 2.0 * 2.0 * held[at]));
-                    carried = carried.max(times * seconds(&reduce[at], size * held[at]));
+                // Rings of a group are on the same links, whether they gather, forward and backward, or reduce.
+                for [gathered, reduced] in every_micro_batch(stage, held) {
+                    carried = carried.max(times * (2.0 * gathered + reduced));
                 }
             }
             parts.push(of_stage);
@@ -257,7 +274,6 @@ impl StepBound {
             1 => vec![0.0],
             _ => known.messages(of, back).iter().map(|flow| least(flow.time_alone_s(bytes))).collect(),
         });
-        let carried = (1e12 - 1.0) * carried;
         Ok(StepBound { plan: plan.clone(), order, parts, messages, update, late, carried, embedding })
     }
 
