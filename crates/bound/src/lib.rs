@@ -8,6 +8,7 @@
 mod all_to_all;
 mod capacity;
 mod certified;
+mod chains;
 mod computation;
 mod computing;
 mod cut;
@@ -29,6 +30,7 @@ mod task;
 mod volume;
 
 pub use certified::{Certified, busiest_ps, certificate, certified, proven_ps};
+pub use chains::schedule_ps;
 pub use joint::{JointBound, joint_bound};
 pub use limit::Limit;
 pub use mesh::mesh_bound;

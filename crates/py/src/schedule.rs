@@ -211,6 +211,26 @@ impl Schedule {
         Ok(nanos(time))
     }
 
+    /// Time in ns that no run of it on a system is below, at `fidelity`, or at any if it is None: what its longest chain
+    /// of messages takes, and its busiest link with what is before and after it. `system` is a preset's name or a
+    /// `System`. O(hops and dependencies of all transfers).
+    ///
+    /// Raises AntiphonError: `unknown-name`, and as `stats`.
+    #[pyo3(signature = (fabric, system = "generic", fidelity = None))]
+    fn least_ns(
+        &self,
+        py: Python<'_>,
+        fabric: &Fabric,
+        system: operations::SystemLike,
+        fidelity: Option<Named<Fidelity>>,
+    ) -> PyResult<f64> {
+        let (schedule, fabric, system) = (&self.0, &fabric.0, system.get()?);
+        let fidelity = fidelity.map(|named| named.0);
+        let time =
+            run(py, || schedule.check(fabric).map(|()| bound::schedule_ps(fabric, &system, schedule, fidelity)))?;
+        Ok(nanos(time))
+    }
+
     /// For every rank of the fabric, or of the whole one of a group, the streams that it passes on: pairs of links by which
     /// routes come in and go out.
     ///

@@ -41,13 +41,13 @@ class Least:
     def of_schedule(self, found: Record) -> Least:
         """The same of one schedule, of which the record of a ``LeastPoint`` is known."""
         own = found["dynamic_j"]
-        time_ns = max(self.time_ns, found["busiest_link_ns"])
+        time_ns = max(self.time_ns, found["least_ns"])
         return Least(time_ns, self.dynamic_j if own is None else max(self.dynamic_j, own), self.static_w)
 
 
 @dataclass(frozen=True)
 class LeastPoint(Job):
-    """How long the busiest link of a schedule is at work, and what its messages take: what a run is not below.
+    """The least time of a schedule, and the energy of its messages: what a run is not below.
 
     Attributes:
         changes: parameters of the system that are replaced.
@@ -59,6 +59,7 @@ class LeastPoint(Job):
     bytes: int
     system: str
     changes: tuple[tuple[str, Any], ...]
+    fidelity: str
 
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Builds and proves the schedule; what does not fit the fabric is a record that says so."""
@@ -69,7 +70,7 @@ class LeastPoint(Job):
                 return serving_some(schedule.bound_of)
             # With several protocols a run sends what that of the fastest makes of its messages.
             energy = schedule.dynamic_energy(fabric, system).dynamic_j if system.protocols == "none" else None
-            return {"busiest_link_ns": schedule.busiest_link_ns(fabric, system), "dynamic_j": energy}
+            return {"least_ns": schedule.least_ns(fabric, system, self.fidelity), "dynamic_j": energy}
         except AntiphonError as error:
             if error.code not in REFUSALS:
                 raise

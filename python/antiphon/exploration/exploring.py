@@ -142,7 +142,7 @@ class Search:
         design = candidate.design
         changes = tuple((key.removeprefix(SETTING), value) for key, value in design.settings)
         return [
-            LeastPoint(design.fabric, design.algorithm, kind, size, self.space.system, changes)
+            LeastPoint(design.fabric, design.algorithm, kind, size, self.space.system, changes, self.space.fidelity)
             for kind, size, _weight in self.space.workloads
         ]
 
