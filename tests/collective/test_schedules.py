@@ -93,3 +93,18 @@ def test_a_plugin_takes_it_as_an_option() -> None:
     finally:
         antiphon.plugins.forget("aligned")
         antiphon.plugins.forget("plain")
+
+
+@pytest.mark.parametrize("system", ["ideal", "generic", "tto", "h100-nccl"])
+def test_no_run_is_below_the_least_time(system: str) -> None:
+    fabric = antiphon.Fabric("mesh:4x4")
+    for algorithm in ("ring-bi", "nested-ring", "combs", "tto", "overlapped-tree"):
+        schedule = antiphon.build(fabric, algorithm, bytes="256KiB", system=system)
+        any_detail = schedule.least_ns(fabric, system)
+        assert schedule.busiest_link_ns(fabric, system) <= any_detail
+        for fidelity in ("alpha-beta", "packet"):
+            least = schedule.least_ns(fabric, system, fidelity)
+            time = antiphon.simulate(fabric, schedule, system=system, fidelity=fidelity).time_ns
+            assert any_detail <= least <= time
+            if (system, algorithm) == ("ideal", "ring-bi"):
+                assert least == time

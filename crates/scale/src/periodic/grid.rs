@@ -34,7 +34,8 @@ impl Grid {
         let [Some(rows), Some(columns)] = sides[..] else {
             return refuse(
                 Code::NotApplicable,
-                "only meshes of two dimensions are described at scale; write for example mesh:256x256@100/20ns",
+                "with combs or ring, or more than 4096 ranks, only meshes of two dimensions are described; write for example \
+                 mesh:256x256@100/20ns",
             );
         };
         if rows == 0 || columns == 0 {

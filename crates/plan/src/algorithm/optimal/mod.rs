@@ -14,6 +14,7 @@ mod trees;
 
 use super::combs::{self, Combs};
 use super::estimate::flit_times;
+use super::soonest::{EVENTS_OF_FEW, Soonest};
 use super::tree::Tried;
 use super::{ALIGN, Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
 use antiphon_base::error::{Code, Error, Result};
@@ -148,11 +149,19 @@ fn own(request: &Request) -> Result<Bare> {
         return Ok((stages.schedule(request)?, None));
     }
     let graph = Graph::new(request.fabric, request.system);
-    match planned(request, &graph, Start::default()).and_then(|plan| lowered(request, &graph, &plan, Tried::All)) {
+    let plan = planned(request, &graph, Start::default()).and_then(|plan| lowered(request, &graph, &plan, Tried::All));
+    match plan {
         Err(error) if error.code == Code::TooLarge && most_trees(request).is_none() => {
             Ok((equal_trees(request)?.ok_or(error)?, None))
         }
-        found => found,
+        // With much data few equal trees fill links better, with little a plan has fewer steps.
+        Ok((schedule, prices)) if request.ranks() > FEW_RANKS && most_trees(request).is_none() => {
+            let Some(equal) = equal_trees(request)? else { return Ok((schedule, prices)) };
+            let mut soonest = Soonest::new(request, schedule, EVENTS_OF_FEW)?;
+            soonest.offer(equal)?;
+            Ok((soonest.into_schedule(), prices))
+        }
+        plan => plan,
     }
 }
 

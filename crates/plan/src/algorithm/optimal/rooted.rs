@@ -167,6 +167,16 @@ mod tests {
         assert_eq!(found.certificate.unwrap().share_ppm, 1_000_000);
     }
 
+    /// Two trees for every rank of a box fill links best; a plan has more, and fewer steps.
+    #[test]
+    fn optimal_takes_what_is_sooner() {
+        let (fabric, system) = (Fabric::parse("dgx-h100:16").unwrap(), System::default());
+        for (bytes, takes_them) in [(1u64 << 28, true), (1 << 20, false)] {
+            let found = build(&fabric, &system, Collective::new(Kind::Broadcast), bytes, "optimal").unwrap();
+            assert_eq!(found.lanes.len() == 16, takes_them, "{bytes}");
+        }
+    }
+
     #[test]
     fn they_are_for_what_a_rule_covers() {
         let system = System::default();
