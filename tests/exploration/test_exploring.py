@@ -239,11 +239,11 @@ def test_lines_of_a_page_make_its_designs_again(commands: Any) -> None:
 def test_the_command(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "space.toml"
     file.write_text(
-        'bytes = "16KiB"\nalgorithms = ["ring", "combs", "tto"]\n[fabrics]\nmesh = "mesh:4x4"\nring = "ring:4"\n'
+        'bytes = "16KiB"\nalgorithms = ["ring", "combs", "tto"]\n[fabrics]\nclique = "fc:4"\nring = "ring:4"\n'
     )
     table, page = tmp_path / "designs.csv", tmp_path / "front.html"
     document = commands.document("explore", file, "--out", table, "--report", page, "--jobs", "1")
-    assert {point["fabric"] for point in document["points"]} == {"mesh:4x4", "ring:4"}
+    assert {point["fabric"] for point in document["points"]} == {"fc:4", "ring:4"}
     keys = ("fabric", "algorithm", "time_ns", "energy_j", "area_mm2", "on_front")
     assert all(point[key] is not None for point in document["points"] for key in keys)
     assert (document["designs"], document["refused"]) == (6, 2)

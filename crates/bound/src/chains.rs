@@ -56,7 +56,7 @@ struct TransferTimes {
 }
 
 /// What a transfer takes by itself, in picoseconds.
-struct Alone {
+struct AloneTimes {
     /// Latencies of its links and, at a rank, the hand-over.
     way: Picos,
     first_chunk: Picos,
@@ -138,12 +138,12 @@ impl Chains<'_> {
         dependency.is_plain() && self.schedule.chunks(before) == self.schedule.chunks(transfer)
     }
 
-    fn alone(&self, transfer: &Transfer) -> Alone {
+    fn alone(&self, transfer: &Transfer) -> AloneTimes {
         let schedule = self.schedule;
         let capacity = transfer.route.iter().map(|&link| self.capacity(self.channels.first_of(link))).min();
         let bytes = self.bytes(transfer);
         let Some(capacity) = capacity.filter(|_| bytes > 0) else {
-            return Alone { way: 0, first_chunk: 0, last_chunk: 0, all_chunks: 0 };
+            return AloneTimes { way: 0, first_chunk: 0, last_chunk: 0, all_chunks: 0 };
         };
         let time = |bytes: Bytes| self.capacities.time(Load { bytes: bytes.into(), capacity });
         let chunk = |number: u64| {
@@ -151,7 +151,7 @@ impl Chains<'_> {
             if self.cuts_chunks { 0 } else { time(ranges.map(|range| range.end - range.start).sum()) }
         };
         let hand_off_ps = if transfer.to < schedule.ranks { self.hand_off_ps } else { 0 };
-        Alone {
+        AloneTimes {
             way: sum(transfer.route.iter().map(|&link| self.latency_ps(link)).chain([hand_off_ps])),
             first_chunk: chunk(0),
             last_chunk: chunk(schedule.chunks(transfer) - 1),
