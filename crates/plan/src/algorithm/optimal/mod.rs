@@ -47,11 +47,15 @@ const INFO: Info = Info {
     collectives: &Kind::ALL,
 };
 
+/// Nothing is looked for that saves less than this part of the time.
+const NEAR: u64 = 100;
 /// How near to the optimum a mixture is, relative.
 const ACCURACY: f64 = 1e-3;
+/// So near the bound equal trees are taken without a look for plans, which may take a minute.
+const NEAR_PLANS: u64 = 32;
 /// Up to so many ranks packings of equal trees are tried beside plans.
 const FEW_RANKS: u32 = 64;
-/// Among more, plans of broadcasts and reductions take long to find, so these go along equal trees where such are known.
+/// Among more, broadcasts and reductions go along equal trees, where such are known, without a look for plans.
 const MANY_RANKS: u32 = 1024;
 
 /// Whether all links have their full speed, and all ranks the same for each other, so that what holds for a product holds.
@@ -139,30 +143,48 @@ fn own(request: &Request) -> Result<Bare> {
         }
         _ => (),
     }
-    if request.ranks() > MANY_RANKS
-        && most_trees(request).is_none()
-        && let Some(schedule) = equal_trees(request)?
-    {
-        return Ok((schedule, None));
+    let is_free = most_trees(request).is_none();
+    let equal = if is_free && request.ranks() > FEW_RANKS { equal_trees(request)? } else { None };
+    if let Some(equal) = equal {
+        return Ok((equal_or_planned(request, equal)?, None));
     }
     if let Some(stages) = staged(request)? {
         return Ok((stages.schedule(request)?, None));
     }
-    let graph = Graph::new(request.fabric, request.system);
-    let plan = planned(request, &graph, Start::default()).and_then(|plan| lowered(request, &graph, &plan, Tried::All));
-    match plan {
-        Err(error) if error.code == Code::TooLarge && most_trees(request).is_none() => {
-            Ok((equal_trees(request)?.ok_or(error)?, None))
-        }
-        // With much data few equal trees fill links better, with little a plan has fewer steps.
-        Ok((schedule, prices)) if request.ranks() > FEW_RANKS && most_trees(request).is_none() => {
-            let Some(equal) = equal_trees(request)? else { return Ok((schedule, prices)) };
-            let mut soonest = Soonest::new(request, schedule, EVENTS_OF_FEW)?;
-            soonest.offer(equal)?;
-            Ok((soonest.into_schedule(), prices))
-        }
-        plan => plan,
+    match mixed(request) {
+        Err(error) if error.code == Code::TooLarge && is_free => Ok((equal_trees(request)?.ok_or(error)?, None)),
+        found => found,
     }
+}
+
+/// Equal trees, unless they are not near the bound and a plan is sooner through: with little data it has fewer steps.
+///
+/// # Errors
+/// As [`Algorithm::build`].
+fn equal_or_planned(request: &Request, equal: Schedule) -> Result<Schedule> {
+    let Request { fabric, system, collective, bytes, .. } = *request;
+    if request.ranks() > MANY_RANKS {
+        return Ok(equal);
+    }
+    let mut soonest = Soonest::new(request, equal, EVENTS_OF_FEW)?;
+    let least = bound::lower_bound(fabric, system, collective, bytes, None)?.time_ps;
+    if soonest.time_ps() > least + least / NEAR_PLANS {
+        match mixed(request) {
+            Ok((schedule, _)) => soonest.offer(schedule)?,
+            Err(error) if error.code == Code::TooLarge => (),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(soonest.into_schedule())
+}
+
+/// The schedule of the best mixture.
+///
+/// # Errors
+/// As [`Algorithm::build`].
+fn mixed(request: &Request) -> Result<Bare> {
+    let graph = Graph::new(request.fabric, request.system);
+    lowered(request, &graph, &planned(request, &graph, Start::default())?, Tried::All)
 }
 
 /// The best schedule for a request: its own, or that of a rival if it is sooner through.

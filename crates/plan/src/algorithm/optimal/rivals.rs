@@ -5,7 +5,7 @@
 
 use super::parts::FabricPart;
 use super::stages::Stages;
-use super::{FEW_RANKS, TREES, has_queues, is_even, own};
+use super::{FEW_RANKS, NEAR, TREES, has_queues, is_even, own};
 use crate::algorithm::hierarchical::Hierarchical;
 use crate::algorithm::soonest::{EVENTS_OF_FEW, EVENTS_OF_MANY, Soonest};
 use crate::algorithm::{ALL, Algorithm, Request, tree};
@@ -21,8 +21,6 @@ const MOST_RANKS: u32 = 128;
 const MOST_ON_GRIDS: u32 = 512;
 /// Most transfers of a schedule that has rivals.
 const MOST_TRANSFERS: usize = 1 << 20;
-/// Nothing is looked for that saves less than this part of the time.
-const NEAR: u64 = 100;
 /// Numbers of trees that are fewer.
 const FEWER: [&str; 5] = ["trees=2", "trees=1", "trees=4", "trees=8", "trees=16"];
 

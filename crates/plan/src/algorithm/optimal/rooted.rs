@@ -20,6 +20,8 @@ const MOST_PACKED: usize = 1 << 23;
 
 /// Rounds for every level of trees: to fill them takes less than a hundredth of the time.
 const FILLING: u64 = 128;
+/// As many messages are few to simulate, whatever their rounds.
+const MESSAGES: u64 = 1 << 24;
 /// Packets of a piece over switches: of fewer the order in queues does not settle, so that a simulation takes minutes; more fill trees later.
 const PACKETS: u64 = 16;
 
@@ -41,7 +43,8 @@ pub fn equal_trees(request: &Request) -> Result<Option<Schedule>> {
     let is_soon = equal::most_from(request, root).is_some_and(|most| most * most * fabric.links.len() <= MOST_PACKED);
     let (trees, rounds) = if let Some(trees) = is_soon.then(|| equal::trees(request)).flatten() {
         let height = trees.iter().map(Tree::height).max().unwrap_or(1);
-        (trees, 1..=u64::from(height) * FILLING)
+        let few = MESSAGES / (trees.len() as u64 * u64::from(request.ranks()));
+        (trees, 1..=few.max(u64::from(height) * FILLING))
     } else if let Some(trees) = in_boxes(request) {
         let part = bytes.div_ceil(trees.len() as u64);
         let rounds = part.div_ceil(system.packet.payload_bytes.saturating_mul(PACKETS));
