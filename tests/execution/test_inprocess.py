@@ -42,14 +42,14 @@ def test_any_number_of_threads_does(threads: int) -> None:
 
 
 def test_ctrl_c_ends_a_run() -> None:
-    schedule = antiphon.build("mesh:4x4", "tto:chunk=256", bytes="4MiB")
+    schedule = antiphon.build("mesh:4x4", "tto:chunk=64", bytes="4MiB")
     given = [np.zeros(1 << 20, dtype=np.int32) for _ in range(16)]
-    antiphon.execute(schedule, given)  # takes half a second, and proves it first
+    antiphon.execute(schedule, given)  # takes a third of a second, and proves it first
     for rank in set(range(16)) - set(schedule.excluded):
         given[rank][:] = 1
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(KeyboardInterrupt):
             antiphon.execute(schedule, given)
     finally:
