@@ -167,8 +167,10 @@ fn equal_or_planned(request: &Request, equal: Schedule) -> Result<Schedule> {
         return Ok(equal);
     }
     let mut soonest = Soonest::new(request, equal, EVENTS_OF_FEW)?;
-    let least = bound::lower_bound(fabric, system, collective, bytes, None)?.time_ps;
-    if soonest.time_ps() > least + least / NEAR_PLANS {
+    let known = bound::lower_bound(fabric, system, collective, bytes, None)?;
+    // By rates they are the optimum.
+    let may_save = has_queues(request) || known.binding == "latency";
+    if may_save && soonest.time_ps() > known.time_ps + known.time_ps / NEAR_PLANS {
         match mixed(request) {
             Ok((schedule, _)) => soonest.offer(schedule)?,
             Err(error) if error.code == Code::TooLarge => (),
