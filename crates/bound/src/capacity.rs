@@ -1,7 +1,7 @@
 //! Link rates as integers: exact arithmetic for every bound.
 
 use antiphon_base::units::Picos;
-use antiphon_model::fabric::{Fabric, Link, NodeId};
+use antiphon_model::fabric::{Fabric, Link, LinkId, NodeId};
 use antiphon_model::system::System;
 use num_integer::gcd;
 use rustc_hash::FxHashMap;
@@ -70,6 +70,11 @@ impl Capacities {
         };
         let rates: Vec<(u128, u128)> = links.map(rate_of).collect();
         exact(&rates).unwrap_or_else(|| rounded_up(&rates))
+    }
+
+    /// Capacity of links that act as one.
+    pub fn of_channel(&self, links: &[LinkId]) -> u128 {
+        links.iter().map(|&link| self.links[link as usize]).sum()
     }
 
     /// Capacity of all links together.

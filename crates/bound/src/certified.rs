@@ -92,10 +92,8 @@ fn busiest(fabric: &Fabric, capacities: &Capacities, schedule: &Schedule) -> Loa
         let bytes = transfer.lanes().map(|lane| u128::from(schedule.lanes[lane].bytes)).sum::<u128>();
         transfer.route.iter().for_each(|&link| carried[channels.first_of(link) as usize] += bytes);
     }
-    let load = |(first, &bytes): (usize, &u128)| {
-        let links = channels.links(first as LinkId).iter();
-        Load { bytes, capacity: links.map(|&link| capacities.links[link as usize]).sum() }
-    };
+    let capacity = |first: usize| capacities.of_channel(channels.links(first as LinkId));
+    let load = |(first, &bytes): (usize, &u128)| Load { bytes, capacity: capacity(first) };
     carried.iter().enumerate().filter(|(_, bytes)| **bytes > 0).map(load).fold(Load::NONE, Load::max)
 }
 

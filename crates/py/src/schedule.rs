@@ -211,9 +211,9 @@ impl Schedule {
         Ok(nanos(time))
     }
 
-    /// Time in ns that no run of it on a system is below, at `fidelity`, or at any if it is None: what its longest chain
-    /// of messages takes, and its busiest link with what is before and after it. `system` is a preset's name or a
-    /// `System`. O(hops and dependencies of all transfers).
+    /// Time in ns that no run of it on a system is below, at `fidelity`, or at any if it is None: the larger of what its
+    /// longest chain of messages takes, and its busiest link with what is before and after it. `system` is a preset's name
+    /// or a `System`. O(hops, lanes and dependencies of all transfers).
     ///
     /// Raises AntiphonError: `unknown-name`, and as `stats`.
     #[pyo3(signature = (fabric, system = "generic", fidelity = None))]

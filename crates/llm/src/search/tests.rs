@@ -111,6 +111,7 @@ proptest! {
         given in prop::sample::select(vec![
             "", "precision=fp8,tp-overlap=tiles", "dp-overlap=no,zero=0", "flash=no,tp-overlap=backward",
             "order=tp-dp-pp-cp", "ep-overlap=no,cp-by=all-gather",
+            "zero=2", "zero=2,dp-overlap=no", "zero=3,dp-overlap=no", "zero=3,schedule=dualpipe", "zero=2,schedule=zb-h1",
         ]),
         chosen in prop::collection::vec(any::<u32>(), 4),
     ) {

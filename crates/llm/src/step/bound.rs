@@ -126,11 +126,12 @@ fn least(seconds: f64) -> f64 {
 }
 
 impl StepBound {
-    /// The bound of a plan.
+    /// The bound of a plan whose exchanges take the times of rings: given times may be less than links need.
     ///
     /// # Errors
     /// Those of the plan's order, and of measured exchanges.
     pub fn new(of: StepParts, known: &mut FlowTimes) -> Result<StepBound> {
+        debug_assert!(of.tables.is_empty(), "no times are given");
         let StepParts { model, plan, constants, .. } = of;
         let order = plan.pipeline_order()?;
         let stages = plan.pipeline as usize;
@@ -232,7 +233,7 @@ impl StepBound {
                     });
                 }
                 if !plan.data_overlap {
-                    // Those of experts and of the others may use other links.
+                    // Those of experts and of the others may use other links, so the longer counts.
                     let [shared, experts] = every_micro_batch(stage, parameters);
                     let [gathered, reduced] = [0, 1].map(|at| shared[at].max(experts[at]));
                     times.forward.all += gathered;

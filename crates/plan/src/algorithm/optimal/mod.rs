@@ -144,15 +144,19 @@ fn own(request: &Request) -> Result<Bare> {
         _ => (),
     }
     let is_free = most_trees(request).is_none();
-    let equal = if is_free && request.ranks() > FEW_RANKS { equal_trees(request)? } else { None };
-    if let Some(equal) = equal {
+    if is_free
+        && request.ranks() > FEW_RANKS
+        && let Some(equal) = equal_trees(request)?
+    {
         return Ok((equal_or_planned(request, equal)?, None));
     }
     if let Some(stages) = staged(request)? {
         return Ok((stages.schedule(request)?, None));
     }
     match mixed(request) {
-        Err(error) if error.code == Code::TooLarge && is_free => Ok((equal_trees(request)?.ok_or(error)?, None)),
+        Err(error) if error.code == Code::TooLarge && is_free && request.ranks() <= FEW_RANKS => {
+            Ok((equal_trees(request)?.ok_or(error)?, None))
+        }
         found => found,
     }
 }
@@ -168,13 +172,13 @@ fn equal_or_planned(request: &Request, equal: Schedule) -> Result<Schedule> {
     }
     let mut soonest = Soonest::new(request, equal, EVENTS_OF_FEW)?;
     let known = bound::lower_bound(fabric, system, collective, bytes, None)?;
-    // By rates they are the optimum.
+    // Without queues equal trees meet the bound by rates, so that a plan can only save latency.
     let may_save = has_queues(request) || known.binding == "latency";
     if may_save && soonest.time_ps() > known.time_ps + known.time_ps / NEAR_PLANS {
         match mixed(request) {
             Ok((schedule, _)) => soonest.offer(schedule)?,
-            Err(error) if error.code == Code::TooLarge => (),
-            Err(error) => return Err(error),
+            Err(error) if error.code == Code::Interrupted => return Err(error),
+            Err(_) => (),
         }
     }
     Ok(soonest.into_schedule())

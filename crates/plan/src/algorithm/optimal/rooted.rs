@@ -20,7 +20,7 @@ const MOST_PACKED: usize = 1 << 23;
 
 /// Rounds for every level of trees: to fill them takes less than a hundredth of the time.
 const FILLING: u64 = 128;
-/// As many messages are few to simulate, whatever their rounds.
+/// Up to so many messages a simulation is short, however many rounds there are.
 const MESSAGES: u64 = 1 << 24;
 /// Packets of a piece over switches: of fewer the order in queues does not settle, so that a simulation takes minutes; more fill trees later.
 const PACKETS: u64 = 16;
