@@ -59,6 +59,8 @@ fn bounds_know_who_takes_part() {
     }
     let fabric = Fabric::parse("mesh:2x2").unwrap();
     let mut schedule = Builder::new("none", &fabric, Collective { kind: Kind::Reduce, root: 1 }, 64).schedule;
+    // Nothing is launched for no transfers.
+    assert_eq!(schedule_ps(&fabric, &System::preset("h100-nccl").unwrap(), &schedule, None), 0);
     for excluded in [vec![0, 1, 2, 3], vec![1, 1]] {
         schedule.excluded = excluded;
         assert_eq!(of_schedule(&fabric, &systems()[0], &schedule, None).unwrap_err().code, Code::BadFile);
