@@ -1,11 +1,11 @@
 //! Rooted: equal trees for a broadcast or a reduction among many ranks, by rules and without prices, which would take long to find.
 //!
-//! Where links join ranks these are as many as the least cut, which [`equal`] packs. In boxes of ranks behind switches with a network between
-//! them, every rank of the root's box gets a part and sends it by two trees to its like in all boxes, each of which passes it on within its own.
+//! Where links join ranks these are as many as the least cut, which [`equal`] packs; in large flattened butterflies a rule gives them. In boxes
+//! of ranks behind switches with a network between them, every rank of the root's box gets a part and sends it by two trees to its like in all boxes, each of which passes it on within its own.
 //! Of the two trees every box is an inner node in one, so that it sends as much as it gets (P. Sanders, J. Speck and J. L. Träff,
 //! "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009).
 
-use super::{equal, is_even};
+use super::{equal, has_queues, is_even};
 use crate::algorithm::tree::{self, Timetable, Tree, TreeWork, Tried};
 use crate::algorithm::{Request, dbtree};
 use antiphon_base::error::Result;
@@ -41,7 +41,8 @@ pub fn equal_trees(request: &Request) -> Result<Option<Schedule>> {
     };
     let root = fabric.node_of_rank(collective.root);
     let is_soon = equal::most_from(request, root).is_some_and(|most| most * most * fabric.links.len() <= MOST_PACKED);
-    let (trees, rounds) = if let Some(trees) = is_soon.then(|| equal::trees(request)).flatten() {
+    let direct = || if is_soon { equal::trees(request) } else { in_cliques(request) };
+    let (trees, rounds) = if let Some(trees) = direct() {
         let height = trees.iter().map(Tree::height).max().unwrap_or(1);
         let few = MESSAGES / (trees.len() as u64 * u64::from(request.ranks()));
         (trees, 1..=few.max(u64::from(height) * FILLING))
@@ -62,19 +63,60 @@ pub fn equal_trees(request: &Request) -> Result<Option<Schedule>> {
     Ok(Some(schedule).filter(|schedule| bound::busiest_ps(fabric, system, schedule) <= least + least / NEAR))
 }
 
-/// Two trees over the boxes for every rank of a box; `None` if the fabric is no product of boxes and a switch for each of their ranks.
+/// As many trees as a rank has links on a square of cliques, of which no two share a link; `None` for other fabrics.
+///
+/// Each goes from the root to one rank of its row, from there to the others, in each of their columns likewise, and last along
+/// all rows to the root's column. Others go along columns first: they use the links of rows and columns that are left.
+fn in_cliques(request: &Request) -> Option<Vec<Tree>> {
+    let product = request.fabric.product().filter(|_| is_even(request))?.without_ones();
+    let [rows, columns] = product.dimensions[..] else { return None };
+    let are_cliques = [rows, columns].iter().all(|each| each.shape == DimensionShape::Clique);
+    if !are_cliques || rows.size != columns.size || has_queues(request) {
+        return None;
+    }
+    let (size, ranks) = (rows.size as u32, product.ranks(request.fabric));
+    let root = (0..).zip(&ranks).find(|(_, rank)| **rank == request.collective.root)?.0;
+    let home = [0, 1].map(|dimension| product.coordinates.of(root, dimension));
+    let mut router = Router::new(request.fabric);
+    let mut way = |from: u32, to: u32| router.route(request.fabric.node_of_rank(from), request.fabric.node_of_rank(to));
+    let mut trees = vec![];
+    for first in [0, 1] {
+        let at = |along: u32, across: u32| {
+            let place = if first == 0 { [along, across] } else { [across, along] };
+            ranks[product.coordinates.position(&place) as usize]
+        };
+        let [along, across] = [home[first], home[1 - first]];
+        let all_but = |left_out: [u32; 2]| (0..size).filter(move |place| !left_out.contains(place));
+        for step in 1..size {
+            let [by, then_by] = [along, across].map(|from| (from + step) % size);
+            let to_row = all_but([along; 2]).map(|x| (at(x, across), at(if x == by { along } else { by }, across)));
+            let to_columns = all_but([along; 2])
+                .flat_map(|x| all_but([across; 2]).map(move |y| (x, y, if y == then_by { across } else { then_by })));
+            let to_columns = to_columns.map(|(x, y, from)| (at(x, y), at(x, from)));
+            let back = all_but([across; 2]).map(|y| (at(along, y), at(by, y)));
+            let edge = |(child, parent): (u32, u32)| (child, parent, [way(child, parent), way(parent, child)]);
+            trees.push(Tree::new(ranks.len(), to_row.chain(to_columns).chain(back).map(edge)));
+        }
+    }
+    Some(trees)
+}
+
+/// Two trees over the boxes for every rank of a box, which may be the only one; `None` if the fabric is no product of boxes and a switch for each
+/// of their ranks.
 fn in_boxes(request: &Request) -> Option<Vec<Tree>> {
     let product = request.fabric.product().filter(|_| is_even(request))?.without_ones();
-    let [inside, across] = product.dimensions[..] else { return None };
-    let is_whole = matches!(inside.shape, DimensionShape::Clique | DimensionShape::Switch);
-    if !is_whole || across.shape != DimensionShape::Switch {
+    let (across, inside) = product.dimensions.split_last()?;
+    let is_whole = |shape| matches!(shape, DimensionShape::Clique | DimensionShape::Switch);
+    if inside.len() > 1 || !inside.iter().all(|each| is_whole(each.shape)) || across.shape != DimensionShape::Switch {
         return None;
     }
     let ranks = product.ranks(request.fabric);
-    let at = |place: u32, number: u32| ranks[product.coordinates.position(&[place, number]) as usize];
+    let (size, boxes) = (inside.first().map_or(1, |inside| inside.size as u32), across.size as u32);
+    let at =
+        |place: u32, number: u32| ranks[product.coordinates.position(&[place, number][1 - inside.len()..]) as usize];
     let root = (0..).zip(&ranks).find(|(_, rank)| **rank == request.collective.root)?.0;
-    let [own, first] = [0, 1].map(|dimension| product.coordinates.of(root, dimension));
-    let (size, boxes) = (inside.size as u32, across.size as u32);
+    let first = product.coordinates.of(root, inside.len());
+    let own = if inside.is_empty() { 0 } else { product.coordinates.of(root, 0) };
     let mut router = Router::new(request.fabric);
     let mut way = |from: u32, to: u32| router.route(request.fabric.node_of_rank(from), request.fabric.node_of_rank(to));
     // Of the other boxes, from the one after the root's on. Each could send twice; two of these sends are left.
@@ -122,9 +164,15 @@ mod tests {
     #[test]
     fn every_root_is_proven_and_executed() {
         let (system, bytes) = (System::preset("ideal").unwrap(), 1 << 20);
-        for (spec, root) in
-            [("torus:3x4", 5), ("mesh:3x3", 4), ("hypercube:4", 0), ("dgx-h100:2", 0), ("dgx-h100:5", 19)]
-        {
+        for (spec, root) in [
+            ("torus:3x4", 5),
+            ("mesh:3x3", 4),
+            ("hypercube:4", 0),
+            ("fbfly:17x17", 100),
+            ("switch:5", 3),
+            ("dgx-h100:2", 0),
+            ("dgx-h100:5", 19),
+        ] {
             let fabric = Fabric::parse(spec).unwrap();
             for kind in [Kind::Broadcast, Kind::Reduce] {
                 let collective = Collective { root, ..Collective::new(kind) };
