@@ -1,9 +1,9 @@
 //! Rooted: equal trees for a broadcast or a reduction among many ranks, by rules and without prices, which would take long to find.
 //!
 //! Where links join ranks these are as many as the least cut, which [`equal`] packs; in large flattened butterflies a rule gives them. In boxes
-//! of ranks behind switches with a network between them, every rank of the root's box gets a part and sends it by two trees to its like in all boxes, each of which passes it on within its own.
-//! Of the two trees every box is an inner node in one, so that it sends as much as it gets (P. Sanders, J. Speck and J. L. Träff,
-//! "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009).
+//! of ranks behind switches with a network between them, every rank of the root's box gets a part and sends it by two trees to its like in all
+//! boxes, each of which passes it on within its own. Of the two trees every box is an inner node in one, so that it sends as much as it gets
+//! (P. Sanders, J. Speck and J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009).
 
 use super::{equal, has_queues, is_even};
 use crate::algorithm::tree::{self, Timetable, Tree, TreeWork, Tried};
@@ -86,14 +86,14 @@ fn in_cliques(request: &Request) -> Option<Vec<Tree>> {
             ranks[product.coordinates.position(&place) as usize]
         };
         let [along, across] = [home[first], home[1 - first]];
-        let all_but = |left_out: [u32; 2]| (0..size).filter(move |place| !left_out.contains(place));
+        let all_but = |left_out: u32| (0..size).filter(move |&place| place != left_out);
         for step in 1..size {
             let [by, then_by] = [along, across].map(|from| (from + step) % size);
-            let to_row = all_but([along; 2]).map(|x| (at(x, across), at(if x == by { along } else { by }, across)));
-            let to_columns = all_but([along; 2])
-                .flat_map(|x| all_but([across; 2]).map(move |y| (x, y, if y == then_by { across } else { then_by })));
+            let to_row = all_but(along).map(|x| (at(x, across), at(if x == by { along } else { by }, across)));
+            let to_columns = all_but(along)
+                .flat_map(|x| all_but(across).map(move |y| (x, y, if y == then_by { across } else { then_by })));
             let to_columns = to_columns.map(|(x, y, from)| (at(x, y), at(x, from)));
-            let back = all_but([across; 2]).map(|y| (at(along, y), at(by, y)));
+            let back = all_but(across).map(|y| (at(along, y), at(by, y)));
             let edge = |(child, parent): (u32, u32)| (child, parent, [way(child, parent), way(parent, child)]);
             trees.push(Tree::new(ranks.len(), to_row.chain(to_columns).chain(back).map(edge)));
         }
