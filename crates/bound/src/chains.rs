@@ -187,7 +187,7 @@ impl Chains<'_> {
     }
 }
 
-/// Times one after the other, or the largest time.
+/// Times one after the other; the largest that there is if they are more.
 fn sum(times: impl IntoIterator<Item = Picos>) -> Picos {
     times.into_iter().fold(0, Picos::saturating_add)
 }

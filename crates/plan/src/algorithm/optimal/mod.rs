@@ -117,8 +117,8 @@ fn staged(request: &Request) -> Result<Option<Stages>> {
     let is_large = request.ranks() > FEW_RANKS && is_even(request) && most_trees(request).is_none();
     let Some(stages) = is_large.then(|| Stages::new(request)).flatten() else { return Ok(None) };
     let known = bound::by_cuts(fabric, system, collective, bytes)?;
-    let least = u128::from(known.time_ps);
-    Ok(Some(stages).filter(|stages| stages.least_ps <= least + least / 100))
+    let most = u128::from(known.time_ps.saturating_add(known.time_ps / NEAR));
+    Ok(Some(stages).filter(|stages| stages.least_ps <= most))
 }
 
 /// The best schedule of its own for a request.
@@ -174,7 +174,7 @@ fn equal_or_planned(request: &Request, equal: Schedule) -> Result<Schedule> {
     let known = bound::lower_bound(fabric, system, collective, bytes, None)?;
     // Without queues equal trees meet the bound by rates, so that a plan can only save latency.
     let may_save = has_queues(request) || known.binding == "latency";
-    if may_save && soonest.time_ps() > known.time_ps + known.time_ps / NEAR_PLANS {
+    if may_save && soonest.time_ps() > known.time_ps.saturating_add(known.time_ps / NEAR_PLANS) {
         match mixed(request) {
             Ok((schedule, _)) => soonest.offer(schedule)?,
             Err(error) if error.code == Code::Interrupted => return Err(error),

@@ -46,7 +46,7 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
     let known = bound::by_cuts(fabric, system, collective, request.data())?;
     let rates = known.volume_ps.max(known.cut_ps).max(known.strength_ps.unwrap_or(0));
     let least = rates.max(known.latency_ps);
-    let is_near = |soonest: &Soonest| soonest.time_ps() <= least + least / NEAR;
+    let is_near = |soonest: &Soonest| soonest.time_ps() <= least.saturating_add(least / NEAR);
     let build = |fabric, algorithm: &dyn Algorithm, options: &str, build: &dyn Fn(&Request) -> Result<Schedule>| {
         let info = algorithm.info();
         let options = Options::parse(info.name, options, info.options)?;

@@ -60,7 +60,8 @@ pub fn equal_trees(request: &Request) -> Result<Option<Schedule>> {
     }
     let schedule = tree::stream_timed(request, &[timetable], Tried::Some)?;
     let least = bound::lower_bound(fabric, system, collective, bytes, None)?.time_ps;
-    Ok(Some(schedule).filter(|schedule| bound::busiest_ps(fabric, system, schedule) <= least + least / NEAR))
+    Ok(Some(schedule)
+        .filter(|schedule| bound::busiest_ps(fabric, system, schedule) <= least.saturating_add(least / NEAR)))
 }
 
 /// As many trees as a rank has links on a square of cliques, of which no two share a link; `None` for other fabrics.
